@@ -68,7 +68,7 @@ where
     I: IntoIterator<Item: AsRef<str>>,
 {
     let resources = resource.into_resource().0;
-    let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    let names = pools(names);
     // One pool is its own client: a body inside joins the hold of that client.
     if let [name] = &names[..] {
         return call_pool(name, resources, options);

@@ -16,7 +16,7 @@ use crate::{
     resources::Resources,
     runtime::check_runtime,
     settings::Settings,
-    token::Entropy,
+    token::{Entropy, fresh_value},
     wait::Queues,
 };
 
@@ -73,6 +73,11 @@ impl Client {
         })
     }
 
+    /// The value of a fresh attempt, or of a place in a queue. Secret (rule 19).
+    pub(crate) fn fresh_value(&self) -> Result<String, LockError> {
+        fresh_value(&*self.entropy, &self.settings.client_name)
+    }
+
     /// Whether all its nodes are in this process.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.memory.len() == self.nodes.len()
@@ -106,18 +111,12 @@ impl Client {
         self.leases.ensure_moving(now);
     }
 
-    /// Whether the first connections were waited for already, so that a request can begin. Starts the
-    /// tasks of the client in either case.
-    pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
+    /// Starts the tasks of the client. Waits, on the first use only, until a quorum of nodes is connected or
+    /// cannot be, at most `connect_timeout`.
+    pub(crate) async fn ready(&self) -> Result<(), LockError> {
         check_runtime()?;
         self.ensure_moving(self.nodes.clock.now());
-        Ok(self.nodes.is_ready())
-    }
-
-    /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
-    /// `connect_timeout`.
-    pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        if !self.is_ready()? {
+        if !self.nodes.is_ready() {
             self.nodes.wait_until_ready().await;
         }
         Ok(())

@@ -68,8 +68,8 @@ pub enum LockError {
     },
     /// The lock was held and is lost. The work under it may have had effects.
     ///
-    /// In two cases the body of the request itself did not run. It would have joined a hold that is lost: the body around
-    /// it has run. Or a lease can no longer be [adopted](crate::Redlock::adopt): nothing ran.
+    /// In two cases the body of the request itself did not run. It would have joined a hold that is lost: the body
+    /// around it has run. Or a lease can no longer be [adopted](crate::Redlock::adopt): nothing ran.
     #[non_exhaustive]
     Lost {
         /// The resource that was locked.
@@ -150,9 +150,9 @@ impl LockError {
     /// The time after which to make the same call again. `None` if a retry alone does not help.
     ///
     /// For a held lock it is the `retry_delay` of the request. If the body around the call holds the lock, that body
-    /// has to end first. For a missing quorum it is one second: a client connects to a node again within less than that.
-    /// For a shutdown it is one second as well: ask another instance. For a lost lock it is `None`, because only the caller knows whether the work may be
-    /// repeated.
+    /// has to end first. For a missing quorum it is one second: a client connects to a node again within less than
+    /// that. For a shutdown it is one second as well: ask another instance. For a lost lock it is `None`, because
+    /// only the caller knows whether the work may be repeated.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -304,6 +304,11 @@ impl NodeError {
         let may_have_run = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Disconnected);
         let node = Arc::clone(node);
         Self { node, kind, reason: reason.into(), may_have_run, cause: Cause::Other }
+    }
+
+    /// The error of a command that the node has not answered within this time.
+    pub(crate) fn no_answer(node: &Arc<str>, limit: Duration) -> Self {
+        Self::new(node, NodeErrorKind::Timeout, format!("no answer within {limit:?}"))
     }
 }
 

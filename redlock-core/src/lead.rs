@@ -10,13 +10,12 @@ use std::{
 };
 
 use crate::{
-    body::{self, OnLost},
+    body::{self, BodyGuard, OnLost},
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
     node::NodeHandle,
     options::{LockOptions, call_settings, request_setters},
-    quorum::quorum,
     request::LockRequest,
     resources::Resources,
     runtime::in_runtime,
@@ -222,7 +221,7 @@ impl Campaign {
     {
         telemetry::leads(&self.role, guard.fencing_token());
         self.client.queues.expects_others(&guard.hold().claim().key);
-        let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
+        let outcome = body::run(BodyGuard::new(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);
         }
@@ -266,7 +265,7 @@ impl Campaign {
                 return pending().await;
             }
             let votes = self.votes();
-            let was_missing = std::mem::replace(&mut is_missing, votes < quorum(nodes.len()));
+            let was_missing = std::mem::replace(&mut is_missing, votes < nodes.quorum());
             match (was_missing, is_missing) {
                 (false, true) => telemetry::quorum_missing(&self.role, votes, nodes.len()),
                 (true, false) => telemetry::quorum_back(&self.role, votes, nodes.len()),

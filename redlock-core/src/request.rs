@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use crate::{
-    body::{self, BodyFuture, OnLost, into_body},
+    body::{self, BodyFuture, BodyGuard, OnLost},
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
@@ -162,7 +162,7 @@ impl LockRequest {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
             let hold = acquire::acquire(&client, resources, &terms).await?;
-            Ok(into_body(LockGuard::new(&client, hold)))
+            Ok(BodyGuard::new(LockGuard::new(&client, hold)))
         }))
     }
 }

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, slice};
 use crate::{error::LockError, node::Places};
 
 /// The longest resource in bytes: keys stay readable and cheap.
-pub(crate) const MAX_RESOURCE_BYTES: usize = 1024;
+const MAX_RESOURCE_BYTES: usize = 1024;
 
 /// The most resources of a set. One script sets all of them, while the node does nothing else.
-pub(crate) const MAX_RESOURCES: usize = Places::MAX;
+const MAX_RESOURCES: usize = Places::MAX;
 
 /// The longest name of a set in errors and events, in bytes.
 const MAX_NAME_BYTES: usize = 200;

@@ -48,15 +48,10 @@ pub struct BodyGuard {
     dismissed: Option<BoxFuture<'static, ()>>,
 }
 
-/// The lock of a body that can be dropped. From now on, its keys are not released before the body has
-/// ended (rule 13).
-#[must_use]
-pub(crate) fn into_body(guard: LockGuard) -> BodyGuard {
-    BodyGuard::new(guard)
-}
-
 impl BodyGuard {
-    fn new(guard: LockGuard) -> Self {
+    /// The lock of a body. From now on, its keys are not released before the body has ended (rule 13).
+    #[must_use]
+    pub(crate) fn new(guard: LockGuard) -> Self {
         guard.hold().mark_body();
         Self::over(Arc::new(guard), false)
     }

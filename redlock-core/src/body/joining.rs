@@ -13,9 +13,9 @@ use crate::{
     settings::Terms,
 };
 
-/// The hold of this client on this resource that a body around this request has, for another body. A hold
-/// that is lost is joined, too: the body does not run, and is told of the loss. A writer does not join
-/// readers: it could only wait for them, and they wait for it.
+/// Joins the hold of a body around this request that has these resources, if there is one. A hold that is lost
+/// is joined, too: the body does not run, and is told of the loss. A writer does not join readers: it could only
+/// wait for them, and they wait for it.
 ///
 /// # Errors
 ///

@@ -13,7 +13,6 @@ mod scope;
 mod tests;
 
 pub use asking::BodyFuture;
-pub(crate) use guard::into_body;
 pub use guard::{BodyGuard, OnLost};
 pub(crate) use joining::{join, waits_for_itself};
 pub use refusal::Refusal;

@@ -4,9 +4,9 @@ use crate::error::LockError;
 
 /// Makes the return value `R` of a function whose lock was refused or lost.
 ///
-/// What `R` and the user's function must be able to do for it is asked once, by the constructor:
-/// the attribute calls that with the return type in its hands, and rustc shows the place. This
-/// type has no bounds, or rustc would tell the same again for `run`.
+/// The functions that make one, in `annotation.rs`, have the bounds on `R` and on the user's function. The
+/// attribute calls them with the return type, so rustc reports a missing bound once, at the user's code. Bounds
+/// here would repeat the error for `run`.
 #[derive(Debug)]
 pub struct Refusal<S, R> {
     state: S,

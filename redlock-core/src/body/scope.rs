@@ -1,7 +1,8 @@
 //! The locks whose bodies this task is inside of, from the outermost to the innermost.
 //!
-//! A body is in the list only while it is polled, or dropped because it has ended or its lock was lost. So the list follows a body through all of
-//! its awaits and from thread to thread, and neither a spawned task nor a sibling of the body sees it.
+//! A body is in the list only while it is polled, or dropped because it has ended or its lock was lost. So the
+//! list follows a body through all of its awaits and from thread to thread, and neither a spawned task nor a
+//! sibling of the body sees it.
 
 use std::{cell::RefCell, sync::Arc};
 

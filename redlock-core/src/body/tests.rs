@@ -29,7 +29,7 @@ async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
                 keys(&redlock)
             };
             let guard = redlock.lock("r").max_hold(Duration::from_secs(1)).await?;
-            run(into_body(guard), OnLost::Continue, body).await
+            run(BodyGuard::new(guard), OnLost::Continue, body).await
         }
     });
     assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
@@ -48,7 +48,7 @@ async fn a_body_that_is_to_finish_goes_on_when_its_lock_ends_while_it_is_first_p
             clock.sleep(Duration::from_secs(2));
             sleep(Duration::from_millis(1)).await;
         };
-        let outcome = run(into_body(guard), on_lost, body).await;
+        let outcome = run(BodyGuard::new(guard), on_lost, body).await;
         assert_eq!(outcome.is_ok(), finishes, "{outcome:?}");
     }
 }
@@ -62,7 +62,7 @@ async fn a_body_that_is_to_finish_ends_when_everything_ends() {
         let redlock = Redlock::in_memory(3);
         let max_hold = if is_lost { SECOND } else { 60 * SECOND };
         let guard = redlock.lock("r").max_hold(max_hold).await.unwrap();
-        let running = tokio::spawn(run(into_body(guard), OnLost::Continue, async |_| {
+        let running = tokio::spawn(run(BodyGuard::new(guard), OnLost::Continue, async |_| {
             sleep(60 * SECOND).await;
         }));
         sleep(2 * SECOND).await;
@@ -136,7 +136,7 @@ async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
     let guard = redlock.lock("r").await.unwrap();
     drop(release::end_all(redlock.client()));
     let body = async |_| panic!("it ran");
-    let error = run::<(), _>(into_body(guard), OnLost::Continue, body).await.unwrap_err();
+    let error = run::<(), _>(BodyGuard::new(guard), OnLost::Continue, body).await.unwrap_err();
     assert!(matches!(error, LockError::Held { .. }), "{error}");
 }
 
@@ -144,7 +144,7 @@ async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
 async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
     let pause = Duration::from_secs(7);
     let redlock = Redlock::builder().nodes(nodes(3)).retry_delay(pause).build().unwrap();
-    let late = into_body(redlock.lock("late").auto_extend(false).await.unwrap());
+    let late = BodyGuard::new(redlock.lock("late").auto_extend(false).await.unwrap());
     sleep(Duration::from_secs(31)).await;
     let error = first_poll(late).await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
@@ -153,7 +153,7 @@ async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
     let short = redlock.lock("short").max_hold(Duration::from_secs(1)).await.unwrap();
     let taken = redlock.lock("taken").await.unwrap();
     let ended = redlock.lock("ended").await.unwrap();
-    let [short, taken, ended] = [short, taken, ended].map(into_body);
+    let [short, taken, ended] = [short, taken, ended].map(BodyGuard::new);
     redlock.force_release_now("taken").await.unwrap();
     // By then it was to be renewed.
     sleep(Duration::from_secs(15)).await;
@@ -165,7 +165,7 @@ async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
         assert_eq!(error.retry_after(), Some(pause));
     }
 
-    let closed = into_body(redlock.lock("closed").await.unwrap());
+    let closed = BodyGuard::new(redlock.lock("closed").await.unwrap());
     redlock.shutdown(Duration::ZERO).await;
     let error = first_poll(closed).await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");

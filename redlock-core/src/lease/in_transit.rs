@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{LeaseState, Waiters, leases::InFlightGuard};
-use crate::clock::Moment;
+use super::{Hold, LeaseState, Leases, Waiters, leases::InFlightGuard};
+use crate::clock::{Moment, Reading};
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
@@ -40,8 +40,24 @@ impl LeaseInTransit {
         self.keep_until = keep_until;
     }
 
+    /// Gives the lease to this hold, which begins with this reading and is renewed from now on. If the client was
+    /// closed meanwhile, the lease comes back.
+    pub(crate) fn pass_to(
+        self: Box<Self>,
+        hold: &Arc<Hold>,
+        leases: &Arc<Leases>,
+        reading: Reading,
+    ) -> Result<(), Box<Self>> {
+        if !leases.add(hold, reading) {
+            return Err(self);
+        }
+        hold.metered.begin();
+        self.disarm();
+        Ok(())
+    }
+
     /// From now on a hold has the lease. A drop of this deletes nothing any more.
-    pub(crate) fn disarm(mut self) {
+    fn disarm(mut self) {
         self.held = true;
     }
 }

@@ -20,7 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod until;
-pub(crate) mod validity;
+mod validity;
 mod waiters;
 
 pub(crate) use hold::{Hold, HoldId};

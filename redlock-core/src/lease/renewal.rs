@@ -17,11 +17,6 @@ use crate::{
     sync::Mutex,
 };
 
-/// Whether the renewal has worked or has failed, or its outcome can no longer be known.
-fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
-}
-
 impl Leases {
     /// Sends a renewal with the hold's own ttl, unless the hold has ended, and does not wait. The
     /// deciding vote applies the outcome and gives `room` back, so that renewing needs no task.
@@ -49,7 +44,7 @@ impl Leases {
                 asked,
                 room: Mutex::new(room),
             };
-            let round = Round::with_on_settled(&self.nodes.names, settles, renewal);
+            let round = Round::with_on_settled(&self.nodes.names, Tally::is_conclusive, renewal);
             // An extension never shortens what is left of `min_hold`.
             let key_ttl = ttl.max(hold.earliest.since(start.now));
             let action = Action::Extend { ttl: key_ttl };

@@ -23,8 +23,8 @@ use crate::{
 /// allowance is less.
 const JUMP: Duration = Duration::from_millis(2);
 
-/// How often it is looked at what a wall clock has gained that runs ahead little by little, as one does that a time
-/// service corrects.
+/// A clock that a time service corrects gains little between two looks. Once this long has passed since all holds
+/// were queued for a look, its gain since then counts.
 const SLEW: Duration = Duration::from_secs(1);
 
 impl Leases {

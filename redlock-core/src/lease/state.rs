@@ -34,7 +34,7 @@ pub(crate) struct HoldState {
     lease: LeaseState,
     /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
-    /// When the extension began that asked for it.
+    /// When the round began that chose `renewal_ttl`. An extension that began earlier does not replace it.
     asked_at: Moment,
     phase: Phase,
     /// When the renewal that is due next is to be sent; never for a hold that is not renewed.
@@ -147,7 +147,7 @@ impl HoldState {
     /// When it has to be looked at: at its end, or to be renewed before.
     pub(super) fn due_at(&self, reading: Reading) -> Moment {
         let end = self.end_at(reading);
-        // A doubt waits for its turn to be renewed, however long the renewal before it is due.
+        // A hold in doubt is renewed in its turn. A regular renewal that is overdue does not make it due earlier.
         if self.is_unasked() { end } else { end.min(self.renew_at) }
     }
 

@@ -5,20 +5,20 @@ use std::time::Duration;
 use crate::{clock::Moment, drift::drift};
 
 /// Until when a round that started at `start` and was granted `ttl` may be relied on.
-pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
+pub(super) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
     start + ttl.saturating_sub(drift(ttl, factor))
 }
 
 /// When to renew a lease of `ttl` whose last confirmed round started at `start`: at a third of the time
 /// for which it may be relied on, so that two more tries fit in. With a large drift factor, that is much
 /// less than a third of the ttl.
-pub(crate) fn renewal(start: Moment, ttl: Duration, factor: f64) -> Moment {
+pub(super) fn renewal(start: Moment, ttl: Duration, factor: f64) -> Moment {
     start + ttl.saturating_sub(drift(ttl, factor)) / 3
 }
 
 /// The end of a validity by a clock that has `missed` this much time since the round that `deadline`
 /// counts from. `None` when it has missed more than the drift allowance: the deadline is in doubt.
-pub(crate) fn deadline_by(
+pub(super) fn deadline_by(
     deadline: Moment,
     missed: Duration,
     ttl: Duration,

@@ -17,7 +17,7 @@ pub(crate) const LIMIT: u64 = 1 << 53;
 
 /// How far ahead of a node's own time a client may set its counter, in microseconds: one client with a
 /// wrong clock must not use the numbers up.
-pub(crate) const MAX_LEAD: u64 = 60_000_000;
+const MAX_LEAD: u64 = 60_000_000;
 
 /// How long a counter outlives the last number that it gave out. By then every clock shows a larger
 /// number than the counter.

@@ -125,8 +125,9 @@ impl NodeHandle {
                 return early;
             }
             if shared.task.elsewhere().is_some() {
-                // It has ended since the caller made sure that it runs. A task on the runtime where it was would end as it
-                // begins, and have the deletes wait that the last one sends at its end (rule 12).
+                // The task has ended since the caller checked it. It is started again only from another
+                // runtime. On its own, a new task would end at once and hold up the deletes that the old one
+                // sends at its end (rule 12).
                 self.ensure_running();
             }
             if !shared.task.is_running() {

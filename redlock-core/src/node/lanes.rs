@@ -22,11 +22,11 @@ const MAX_IN_FLIGHT: usize = 512;
 /// How many commands may be in flight before joins and watches wait, so that grants find room.
 const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 
-/// How many joins and watches leave with a batch that has room, although grants fill the node: a waiter whose reports do
-/// not leave loses its place.
+/// How many joins and watches leave with a batch that has room, although grants fill the node: a waiter whose
+/// reports do not leave loses its place.
 pub(super) const MIN_WATCHING: usize = 8;
 
-/// How many commands may be in flight before these wait, too.
+/// How many commands may be in flight before even the [`MIN_WATCHING`] joins and watches wait.
 const MAX_OVERFULL: usize = MAX_IN_FLIGHT + MAX_IN_FLIGHT / 8;
 
 /// How many commands may be in flight before renewals and deletes wait. They always find room.

@@ -24,11 +24,7 @@ use futures_util::{
 use tokio::time::Instant;
 
 use super::{Connection, Remaining, Reply, Sender, lanes::Queued, outbox::Outbox};
-use crate::{
-    clock::Moment,
-    error::{NodeError, NodeErrorKind},
-    sync::Mutex,
-};
+use crate::{clock::Moment, error::NodeError, sync::Mutex};
 
 /// A batch, and the result of each of its items.
 pub(super) struct Answered {
@@ -66,12 +62,12 @@ pub(super) const CROWD: usize = 4;
 pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 /// A connection, and what resolves at its end.
-pub(super) struct Line {
+pub(super) struct OpenConnection {
     pub(super) connection: Option<Box<dyn Connection>>,
     pub(super) closed: Fuse<BoxFuture<'static, NodeError>>,
 }
 
-impl Line {
+impl OpenConnection {
     pub(super) fn take(&mut self) -> Self {
         let closed = std::mem::replace(&mut self.closed, Fuse::terminated());
         Self { connection: self.connection.take(), closed }
@@ -87,7 +83,7 @@ pub(super) struct Parting {
     /// Its node has let pass the time for the last bytes.
     is_given_up: bool,
     /// Dropping it closes the connection.
-    _line: Line,
+    _open: OpenConnection,
 }
 
 struct Batch {
@@ -165,15 +161,15 @@ impl Pipe {
 
     /// Keeps the connection of a task that its runtime drops, if commands are sent over it. Returns it otherwise: it
     /// is closed with no lock held.
-    pub(super) fn part(&mut self, number: u64, line: Line) -> Option<Line> {
+    pub(super) fn part(&mut self, number: u64, open: OpenConnection) -> Option<OpenConnection> {
         if self.number == number
             && let Some(sender) = self.sender.take()
         {
             self.parting =
-                Some(Parting { sender, answers_by: None, is_given_up: false, _line: line });
+                Some(Parting { sender, answers_by: None, is_given_up: false, _open: open });
             return None;
         }
-        Some(line)
+        Some(open)
     }
 
     /// Sends the deletes that wait, if the task of this connection was dropped with its runtime. No task will hear
@@ -259,8 +255,7 @@ impl Pipe {
     pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
         self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
-        let reason = format!("no answer within {node_timeout:?}");
-        let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
+        let error = NodeError::no_answer(name, node_timeout);
         let results = vec![Err(error); batch.items.len()];
         Some(batch.answered(results, false))
     }

@@ -42,8 +42,8 @@ pub(crate) struct Identity {
     /// Names one process: the name changes with each restart. None when the server does not tell:
     /// then no reconnect can be told from a restart.
     pub(crate) run_id: Option<Arc<str>>,
-    /// The replication id of the master that it followed before it became a master itself. It forgets that after an hour
-    /// without replicas.
+    /// The replication id of the master that it followed before it became a master itself. It forgets that after
+    /// an hour without replicas.
     pub(crate) followed: Option<Arc<str>>,
     pub(crate) uptime: Option<Duration>,
     /// The eviction policy, when it may drop locks.

@@ -15,7 +15,7 @@
 //! `turn`, `next` and `near` are pushed to the waiter that tracks them, and are deleted as soon as they are
 //! written.
 
-use super::Claim;
+use super::{Claim, fnv1a};
 
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 pub(crate) const MAX_WAITERS: u64 = 10_000;
@@ -69,6 +69,11 @@ pub(crate) fn line(key: &str) -> &str {
         }
         _ => key,
     }
+}
+
+/// A hash of that name.
+pub(crate) fn line_hash(key: &str) -> u64 {
+    fnv1a(line(key).as_bytes())
 }
 
 /// The lock whose permits have this queue; any other name as it is. A key with a hash tag of its own is

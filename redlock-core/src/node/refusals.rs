@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Job, Reply, fnv1a, queue_keys};
+use super::{Action, Job, Reply, queue_keys};
 use crate::{
     clock::Moment,
     error::{Cause, NodeError},
@@ -79,8 +79,7 @@ impl Refusals {
     }
 
     fn parts(&self, job: &Job) -> impl Iterator<Item = &AtomicU64> {
-        let lines = job.claim.keys().map(|key| fnv1a(queue_keys::line(key).as_bytes()));
-        lines.filter_map(|line| self.part(line))
+        job.claim.keys().filter_map(|key| self.part(queue_keys::line_hash(key)))
     }
 
     fn part(&self, line: u64) -> Option<&AtomicU64> {
@@ -131,7 +130,7 @@ mod tests {
     }
 
     fn line(key: &str) -> u64 {
-        fnv1a(key.as_bytes())
+        queue_keys::line_hash(key)
     }
 
     fn at(seconds: f64) -> impl Fn() -> Moment {

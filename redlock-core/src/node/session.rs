@@ -23,7 +23,7 @@ use super::{
     Connection, Remaining, gathering,
     outbox::Outbox,
     outcome::conclude,
-    pipe::{Answered, CROWD, CROWD_LASTS, Line},
+    pipe::{Answered, CROWD, CROWD_LASTS, OpenConnection},
     shared::Shared,
     strikes::Strikes,
     task::Task,
@@ -43,7 +43,7 @@ pub(super) struct Session<'a> {
     shared: &'a Arc<Shared>,
     /// The number of the pipe's connection.
     number: u64,
-    line: Line,
+    open: OpenConnection,
     pings: FuturesUnordered<BoxFuture<'static, Pong>>,
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             task,
             shared,
             number,
-            line: Line { connection: Some(connection), closed },
+            open: OpenConnection { connection: Some(connection), closed },
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
             answered: false,
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
             let pings = std::mem::take(&mut outbox.pings);
             (outbox.ends_at, outbox.is_idle(), self.wake(&outbox), pings)
         };
-        if let Some(connection) = &mut self.line.connection {
+        if let Some(connection) = &mut self.open.connection {
             let pongs =
                 pings.into_iter().map(|ping| answer_ping(self.shared, &mut **connection, ping));
             self.pings.extend(pongs);
@@ -227,7 +227,7 @@ impl<'a> Session<'a> {
         tokio::select! {
             biased;
             // Polled first, because it carries the answers.
-            error = &mut self.line.closed => Event::Closed(error),
+            error = &mut self.open.closed => Event::Closed(error),
             answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
                 Event::Answered(answered)
             }
@@ -257,8 +257,7 @@ impl<'a> Session<'a> {
             Event::Ponged(Pong::TimedOut) => {
                 let limit = self.shared.context.node_timeout;
                 if self.strikes.add(self.shared.context.clock.now(), limit) {
-                    let reason = format!("no answer within {limit:?}");
-                    return Err(NodeError::new(&self.shared.name, NodeErrorKind::Timeout, reason));
+                    return Err(NodeError::no_answer(&self.shared.name, limit));
                 }
             }
             Event::Alarm => {
@@ -320,7 +319,7 @@ impl<'a> Session<'a> {
         } {
             let answered = tokio::select! {
                 biased;
-                _ = &mut self.line.closed, if !self.line.closed.is_terminated() => continue,
+                _ = &mut self.open.closed, if !self.open.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
                     self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
@@ -343,14 +342,14 @@ impl Drop for Session<'_> {
             let mut pipe = self.shared.pipe.lock();
             // A connection that was given up sends nothing any more: the deletes wait for the end of it,
             // which fails them with its reason.
-            let line = pipe.part(self.number, self.line.take());
+            let open = pipe.part(self.number, self.open.take());
             let mut outbox = self.shared.outbox.lock();
             // Guards may have been dropped as the last act of `main`: no other task runs after
             // this.
             let deletes = pipe.send_last(&mut outbox, now);
             let unanswered = pipe.abandon(self.number);
             outbox.abandon(&unanswered, now);
-            (line, deletes, unanswered)
+            (open, deletes, unanswered)
         };
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(over);
@@ -383,10 +382,7 @@ fn answer_ping(
             Ok(_) => Pong::Failed,
             Err(_) => Pong::TimedOut,
         };
-        let answer = answered.unwrap_or_else(|_| {
-            let reason = format!("no answer within {limit:?}");
-            Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
-        });
+        let answer = answered.unwrap_or_else(|_| Err(NodeError::no_answer(&name, limit)));
         // The caller may have gone.
         let _ = ping.send(answer);
         outcome

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::Connector;
 
-/// How to build the [`Connector`] of a node, decided at `build()`.
+/// The name of a node, and the [`Connector`] that opens its connections. Made at `build()`.
 #[derive(Clone)]
 pub(crate) struct NodeSpec {
     /// `host:port` or the path of a socket, without credentials.

@@ -32,8 +32,8 @@ impl Told {
         self.0.iter().any(|(it, word)| *it == place && word.0.starts_with("turn:"))
     }
 
-    /// The keys whose changes say the same. What the waiter of the claim is told is left out: the node of a queue of
-    /// permits that has forgotten the permits has each waiter give itself the turn, and none of them would pause.
+    /// The keys on which pushes would have said the same. The waiter of the claim is left out: a node that forgot the
+    /// permits has each waiter give the turn to itself, and none would pause.
     pub(crate) fn keys<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = String> + 'a {
         let is_own = |word: &Secret| word.0.split_once(':').is_some_and(|it| it.1 == claim.value);
         let others = self.0.iter().filter(move |(_, word)| !is_own(word));

@@ -16,8 +16,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// Is called when this client has deleted the key on this node.
     fn freed(&self, node: usize);
 
-    /// Is called when a release by this client has left the key on this node: readers have it, or a `min_hold` keeps it.
-    /// The node reports no later change, and the returned job asks it again.
+    /// Is called when a release by this client has left the key on this node: readers have it, or a `min_hold`
+    /// keeps it. The node reports no later change, and the returned job asks it again.
     fn changed_here(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)>;
 
     /// Is called when the connection to this node has ended. No change is reported until there is

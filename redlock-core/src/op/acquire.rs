@@ -80,7 +80,7 @@ fn wait_for<'a>(
         client.check_open(resources.name())?;
         let clock = &client.nodes.clock;
         let called = clock.now();
-        // `Asked`, the future around this one, has checked the runtime.
+        // The future of the request, `lock_future::Asked`, has checked the runtime.
         client.ensure_moving(called);
         let begun = if client.nodes.is_ready() {
             called
@@ -306,8 +306,8 @@ impl Request<'_> {
         telemetry::woken(cause, waited);
     }
 
-    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful. Returns whether the
-    /// turn has come meanwhile.
+    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful. Returns
+    /// whether the turn has come meanwhile.
     async fn hesitate(&mut self, fronts: &mut Fronts, doubtful: bool) -> Result<bool, LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);
@@ -342,14 +342,12 @@ impl Request<'_> {
         let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
         let hold = client.leases.hold(resources, lease, terms, begun, reading.now, token);
-        if !client.leases.add(&hold, reading) {
+        if let Err(_in_transit) = in_transit.pass_to(&hold, &client.leases, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys. Its release gives the
             // turn to one client, and a `Leave` behind it would give it to another one as well.
             fronts.leave();
             return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
         }
-        hold.metered.begin();
-        in_transit.disarm();
         if terms.shared {
             fronts.first.share();
         } else if terms.has_several() {
@@ -386,7 +384,7 @@ mod tests {
         let client = redlock.client();
         let terms = client.settings.terms(&LockOptions::new()).unwrap();
         let asking = size_of_val(&acquire(client, Resources::One("r".to_owned()), &terms));
-        // `Asked` has the client, the resource and the terms beside it.
+        // `lock_future::Asked` has the client, the resource and the terms beside it.
         let beside = size_of::<(Arc<Client>, Resources, Terms)>() + 8;
         let measured = if cfg!(feature = "metrics") { 64 } else { 0 };
         assert!(asking + beside <= 1000 + measured, "{asking} + {beside}");

@@ -2,12 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::unheard::Unheard;
+use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     error::LockError,
     lease::{End, Hold, Judgement},
-    runtime::check_runtime,
 };
 
 /// Extends, and waits for the outcome.
@@ -47,15 +46,8 @@ pub(crate) async fn extend(
             }
         }
     };
-    check_runtime()?;
-    Err(LockError::NoQuorum {
-        resource: hold.resources.name().to_owned(),
-        attempts,
-        waited: client.nodes.clock.now().since(begun),
-        granted: tally.yes(),
-        quorum: client.nodes.quorum(),
-        nodes: round.failures(),
-    })
+    let (nodes, resource) = (&client.nodes, hold.resources.name());
+    Err(no_quorum(nodes, resource, attempts, begun, tally.yes(), round.failures()))
 }
 
 #[cfg(test)]

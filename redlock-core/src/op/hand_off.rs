@@ -23,7 +23,8 @@ use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
     node::Claim,
-    wait::{delete, settles},
+    quorum::Tally,
+    wait::delete,
 };
 
 /// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent, unless no client can adopt
@@ -43,7 +44,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     }
     if let (None, Some(lease)) = (left, &begun) {
         client.ensure_running();
-        let _ = delete(queues, lease, hold.earliest, reading.now, settles);
+        let _ = delete(queues, lease, hold.earliest, reading.now, Tally::is_answered_or_failed);
     }
     leases.registry.remove(hold.id);
     for key in hold.claim().keys() {

@@ -5,7 +5,7 @@ use std::{mem, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::unheard::Unheard;
+use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
@@ -14,7 +14,7 @@ use crate::{
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
-    telemetry, token,
+    telemetry,
     wait::queue_node,
 };
 
@@ -69,7 +69,7 @@ async fn take_away(
     let nodes = &client.nodes;
     let begun = nodes.clock.now();
     // No client has this value, so no client can renew or release a key that has it.
-    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    let value = client.fresh_value()?;
     let claim = Arc::new(Claim::new(&client.key(resource), value));
     let mut unheard = Unheard::new(client);
     let (tally, failures) = loop {
@@ -83,15 +83,7 @@ async fn take_away(
     if tally.answered() {
         return Ok(());
     }
-    check_runtime()?;
-    Err(LockError::NoQuorum {
-        resource: resource.to_owned(),
-        attempts: 1,
-        waited: nodes.clock.now().since(begun),
-        granted: tally.yes(),
-        quorum: nodes.quorum(),
-        nodes: failures,
-    })
+    Err(no_quorum(nodes, resource, 1, begun, tally.yes(), failures))
 }
 
 async fn take_away_once(

@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod inspect;
 #[cfg(test)]
 mod inspect_tests;
+mod no_quorum;
 pub(crate) mod release;
 mod unheard;
 pub(crate) mod watch;

@@ -3,15 +3,14 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration, vec};
 
-use super::unheard::Unheard;
+use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     clock::Moment,
     error::{LockError, LostReason},
     lease::{End, Hold, Judgement, LeaseState},
     quorum::{Round, Tally, quorum},
-    runtime::check_runtime,
-    wait::{delete, settles},
+    wait::delete,
 };
 
 /// The most deletes of a mass release in progress at once: as many as a node answers at once, and
@@ -31,7 +30,7 @@ pub enum Released {
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
     let Sent { mut round, asked, judged, started, lease, settles } =
-        match begin_release(client, hold, settles) {
+        match begin_release(client, hold, Tally::is_answered_or_failed) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
             Begun::Before => return Ok(Released::AlreadyLost),
@@ -49,15 +48,8 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
             was_ours |= judged == Judgement::Doubtful && tally.yes() >= nodes.quorum();
             continue;
         }
-        check_runtime()?;
-        return Err(LockError::NoQuorum {
-            resource: hold.resources.name().to_owned(),
-            attempts: 1,
-            waited: nodes.clock.now().since(started),
-            granted: tally.yes(),
-            quorum: nodes.quorum(),
-            nodes: round.failures(),
-        });
+        let resource = hold.resources.name();
+        return Err(no_quorum(nodes, resource, 1, started, tally.yes(), round.failures()));
     }
     Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
 }
@@ -68,7 +60,7 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
         return;
     }
     client.ensure_running();
-    let _ = begin_release(client, hold, settles);
+    let _ = begin_release(client, hold, Tally::is_answered_or_failed);
 }
 
 /// Whether the lock was held until its release. A hold that was `judged` held was released, `asked`
@@ -128,7 +120,8 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
         forget(client, hold);
         return Begun::PassedOn;
     }
-    // Nodes that the key never came to answer first that they do not have it, and say nothing of the doubt.
+    // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the round
+    // waits until a quorum has said yes or cannot.
     let settles = if judged == Judgement::Doubtful { Tally::is_decided } else { settles };
     let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
@@ -196,7 +189,7 @@ impl EndedGuards {
 impl Drop for EndedGuards {
     fn drop(&mut self) {
         for hold in self.rest.by_ref() {
-            let _ = begin_release(&self.client, &hold, settles);
+            let _ = begin_release(&self.client, &hold, Tally::is_answered_or_failed);
         }
     }
 }

@@ -23,8 +23,8 @@ impl<'c> Unheard<'c> {
         Self { client, asked_again: 0 }
     }
 
-    /// Whether no task has read the answers to a question that has failed so, and it is to be asked again: the
-    /// tasks run then, and are connected or cannot be. Not if `left` is zero, and after about that long at most.
+    /// Whether to ask again, because no task has read the answers. Starts the tasks again or takes them over, and
+    /// waits for their connections, for about `left` at most. False if `left` is zero.
     pub(super) async fn asks_again(&mut self, failures: &[NodeError], left: Duration) -> bool {
         let Self { client, asked_again } = self;
         let nodes = &client.nodes;

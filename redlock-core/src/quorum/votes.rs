@@ -85,6 +85,17 @@ impl Tally {
         self.reached() || self.impossible()
     }
 
+    /// Whether the missing votes change nothing: a quorum said yes, so many nodes said no that none will, or the
+    /// outcome stays unknown.
+    pub(crate) fn is_conclusive(&self) -> bool {
+        self.reached() || self.impossible_by_refusals() || self.undecidable()
+    }
+
+    /// Whether a quorum has answered, or so many nodes failed that none will.
+    pub(crate) fn is_answered_or_failed(&self) -> bool {
+        self.answered() || self.impossible_by_failures()
+    }
+
     /// Whether so many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()

@@ -4,7 +4,7 @@
 //! numbers, its connections and the tasks that it spawns. It also looks at what a holder believes,
 //! without changing it. `simulation` is all that it uses. The simulation itself is in `tests/src/sim`.
 //!
-//! This is the only file of the crate that knows the cfg. Without it, nothing is replaced.
+//! `clock.rs` and the files below it name the cfg as well. Without it, nothing is replaced.
 
 #[cfg(redlock_sim)]
 pub mod simulation;

@@ -16,16 +16,11 @@ use crate::{
     quorum::{Effect, Round, Tally},
 };
 
-/// Whether a quorum has answered, or so many nodes failed that none will.
-pub(crate) fn settles(tally: &Tally) -> bool {
-    tally.answered() || tally.impossible_by_failures()
-}
-
 /// Gives back a lease that is not held, or the keys that an attempt has left. The deletes follow
 /// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
 pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment) {
     queues.leases.ensure_running();
-    delete(queues, lease, keep_until, queues.nodes().clock.now(), settles);
+    delete(queues, lease, keep_until, queues.nodes().clock.now(), Tally::is_answered_or_failed);
 }
 
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
@@ -231,7 +226,7 @@ mod tests {
     async fn clients_that_wait_and_were_not_woken_are_let_in_the_next_time() {
         for deleted in [true, false] {
             let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
-            let round = Round::new(&names(1), settles);
+            let round = Round::new(&names(1), Tally::is_answered_or_failed);
             let unwoken = Reply::Unwoken { deleted, told: Told::default() };
             telling(&round, &queues).receive(0, Ok(unwoken));
             assert!(queues.is_contended("k", Moment::ORIGIN));
@@ -242,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_never_comes_from_the_node_of_a_queue_is_an_error_of_that_node() {
-        let round = Round::new(&names(2), settles);
+        let round = Round::new(&names(2), Tally::is_answered_or_failed);
         let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
         drop(ReplyTo::new(&telling(&round, &queues), 1));
         assert_eq!(&*round.failures()[0].node, "a:1");

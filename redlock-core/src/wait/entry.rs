@@ -145,7 +145,7 @@ impl Entry {
         }
     }
 
-    /// Whether it does.
+    /// Whether the node that keeps the entry is to push changes of the lock.
     pub(crate) fn follows_lock(&self) -> bool {
         self.follows_lock
     }
@@ -311,8 +311,8 @@ impl Entry {
         self.leaves_silently = true;
     }
 
-    /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node that kept
-    /// it has said that no other client waits.
+    /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node
+    /// that kept it has said that no other client waits.
     pub(crate) fn shares(mut self, none_waits: impl Fn() + Send + Sync + 'static) {
         self.none_waits = Some(Box::new(none_waits));
     }

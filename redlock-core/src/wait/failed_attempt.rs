@@ -37,6 +37,11 @@ impl FailedAttempt {
         failed
     }
 
+    /// Nothing was sent: these are the reasons why no quorum is possible.
+    pub(crate) fn unasked(nodes: Vec<NodeError>) -> Self {
+        Self { no_quorum: true, was_asked: false, granted: 0, nodes }
+    }
+
     /// No node was asked for the lock, because none is left.
     pub(crate) fn full() -> Self {
         Self { no_quorum: false, was_asked: false, granted: 0, nodes: Vec::new() }

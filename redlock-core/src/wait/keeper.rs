@@ -5,7 +5,7 @@
 
 use crate::{
     clock::Moment,
-    node::{NodeHandle, fnv1a, queue_keys},
+    node::{NodeHandle, queue_keys},
 };
 
 /// The rank of a node for a key: the node with the highest rank keeps the queue. It is the same in
@@ -26,7 +26,7 @@ pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Opti
         return only.is_up().then_some(0);
     }
     // All permits of a lock have one queue, on one node.
-    let key = fnv1a(queue_keys::line(key).as_bytes());
+    let key = queue_keys::line_hash(key);
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
     let left = reached.filter(|(index, _)| !refused.contains(index));
     left.max_by_key(|(_, node)| (!node.refuses(key), rank(key, node.fingerprint())))
@@ -51,6 +51,7 @@ pub(crate) fn permit_node(nodes: &[NodeHandle], key: &str, now: Moment) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::fnv1a;
 
     #[test]
     fn the_queues_of_many_locks_are_spread_over_the_nodes() {

@@ -47,7 +47,7 @@ mod waiter;
 mod waiters;
 mod wants;
 
-pub(crate) use deletes::{delete, settles};
+pub(crate) use deletes::delete;
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use keeper::{permit_node, queue_node};

@@ -159,16 +159,12 @@ impl<T> Queue<T> {
 
     /// Notes that the front listens and would ask every `pace`. Returns when a waiter behind it
     /// would ask, if one would ask earlier: a place in the queue must not cost a waiter an attempt.
-    pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
+    pub(super) fn listens(&mut self, pace: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
-        let delays = self.waiting.iter().filter_map(|waiter| {
-            let Wants { retry_delay, tries_once, .. } = waiter.wants;
-            let jitter = if tries_once { Duration::ZERO } else { jitter.min(retry_delay) };
-            let delay = retry_delay.max(MIN_PAUSE).saturating_add(jitter);
-            waiter.wants.hurries(pace).then_some(delay)
-        });
-        Some(*asked + delays.min()?)
+        let hurries = self.waiting.iter().filter(|waiter| waiter.wants.hurries(pace));
+        let delay = hurries.map(|waiter| waiter.wants.retry_delay.max(MIN_PAUSE)).min()?;
+        Some(*asked + delay)
     }
 
     /// Answers the waiters that try only once.

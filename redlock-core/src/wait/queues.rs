@@ -204,8 +204,8 @@ impl Queues {
         })
     }
 
-    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that try only
-    /// once.
+    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that
+    /// try only once.
     pub(super) fn front_defers(&self, key: &str) {
         self.answer(key, |queue| {
             queue.defers = true;
@@ -269,8 +269,8 @@ impl Queues {
 
     /// Notes that the front listens, and would ask every `pace`. Returns when a waiter behind it
     /// would ask, if one would ask earlier.
-    pub(super) fn listens(&self, key: &str, pace: Duration, jitter: Duration) -> Option<Moment> {
-        self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
+    pub(super) fn listens(&self, key: &str, pace: Duration) -> Option<Moment> {
+        self.with_queue(key, |queue| queue.listens(pace)).flatten()
     }
 
     #[cfg(test)]

@@ -200,16 +200,12 @@ impl Front {
     }
 
     /// Resolves when a request behind the front would have asked by now. The front itself would ask every `pace`.
-    pub(crate) fn hurried(
-        &self,
-        pace: Duration,
-        jitter: Duration,
-    ) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn hurried(&self, pace: Duration) -> impl Future<Output = ()> + Send + 'static {
         let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
             let hurry = queues.hurry(&key);
             loop {
-                let hurried = queues.listens(&key, pace, jitter);
+                let hurried = queues.listens(&key, pace);
                 let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
                     biased;
@@ -267,6 +263,13 @@ impl Front {
         self.standing().map_or(0, |standing| standing.place)
     }
 
+    /// Has the node that keeps its place push changes of the lock, or not any more.
+    pub(crate) fn follow_lock(&mut self, follows: bool) {
+        if let Some(entry) = &mut self.entry {
+            entry.follow_lock(follows);
+        }
+    }
+
     fn standing(&self) -> Option<Standing> {
         match &self.entry {
             Some(entry) => Some(Standing { joined: entry.joined, place: entry.place() }),
@@ -297,8 +300,8 @@ impl Front {
     /// have waited for as long as this client stands in the queue have its place there. The last of them
     /// passes the turn on to the next client: a writer has later readers wait behind it.
     ///
-    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The later ones
-    /// ask one by one, until the node has said that no other client waits.
+    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The
+    /// later ones ask one by one, until the node has said that no other client waits.
     pub(crate) fn share(mut self) {
         if let Some(standing) = self.standing() {
             // The drop of a front lets one ask as well.

@@ -207,8 +207,8 @@ fn a_renewal_counts_when_it_lasts_longer_on_a_clock_that_has_missed_some_time() 
     assert!(deadline < held.state.latest && held.state.end_at(start) == deadline);
 }
 
-/// Two tasks send renewals, and the one that read the clock first may be the last. Without an answer to the later one, the
-/// lease is not passed on.
+/// Two tasks send renewals, and the one that read the clock first may be the last. Without an answer to the later
+/// one, the lease is not passed on.
 #[test]
 fn a_renewal_that_is_noted_late_does_not_hide_a_later_one() {
     let mut held = held();

@@ -58,7 +58,7 @@ impl Failure {
 }
 
 /// Whether a server refuses user and password, or misses them.
-pub(super) fn is_login(error: &ServerError) -> bool {
+fn is_login(error: &ServerError) -> bool {
     matches!(error.code(), "NOAUTH" | "WRONGPASS")
         // The words of servers before Redis 6.
         || error.details().is_some_and(|text| text.starts_with("invalid password"))

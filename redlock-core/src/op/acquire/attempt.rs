@@ -16,7 +16,6 @@ use crate::{
     quorum::{Round, Tally, ask},
     telemetry,
     timer::{sleep, timeout},
-    token,
     wait::{FailedAttempt, MIN_PAUSE},
 };
 
@@ -25,7 +24,7 @@ use crate::{
 const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 /// An attempt whose question was sent.
-struct Asked<'f> {
+struct SentAttempt<'f> {
     // The first field, so it is dropped before the lease.
     question: Question<'f>,
     in_transit: Box<LeaseInTransit>,
@@ -34,7 +33,8 @@ struct Asked<'f> {
 
 struct Question<'f> {
     round: Arc<Round>,
-    /// Those whose attempt it is, until they have heard the outcome.
+    /// The turns of the request, until it has the outcome. If the attempt is cancelled after a quorum has granted,
+    /// they leave the queues.
     askers: Option<&'f mut Fronts>,
 }
 
@@ -50,7 +50,7 @@ impl Drop for Question<'_> {
     }
 }
 
-impl Asked<'_> {
+impl SentAttempt<'_> {
     /// Waits until a quorum has decided. Returns the reading that finds the lease valid, and the token.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn outcome(
@@ -97,7 +97,8 @@ impl Asked<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Asks all nodes once. An attempt whose answers no task has read was none, also for a request that tries once.
+    /// Asks all nodes once. If no task has read the answers, the attempt does not count and is made again, even for
+    /// a request that tries once.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn attempt(
         &self,
@@ -157,11 +158,11 @@ impl<'a> Request<'a> {
                 return Ok(Err(failure));
             }
             let claim = self.claim(fronts)?;
-            let mut asked = self.send(claim, Some(fronts), in_flight);
-            let outcome = asked.outcome(self).await;
-            asked.question.askers = None;
+            let mut sent = self.send(claim, Some(fronts), in_flight);
+            let outcome = sent.outcome(self).await;
+            sent.question.askers = None;
             Ok(outcome.map(|(reading, token)| {
-                let Asked { in_transit, .. } = asked;
+                let SentAttempt { in_transit, .. } = sent;
                 Granted { begun: in_transit.lease.since, in_transit, reading, token }
             }))
         }
@@ -177,17 +178,17 @@ impl<'a> Request<'a> {
         if self.in_vain().is_some() {
             return None;
         }
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name).ok()?;
+        let value = client.fresh_value().ok()?;
         let claim = Claim { permit: true, ..Claim::new(&key, value) };
-        let mut asked = self.send(claim, None, in_flight);
-        let (reading, token) = asked.outcome(self).await.ok()?;
-        let Asked { in_transit, .. } = asked;
+        let mut sent = self.send(claim, None, in_flight);
+        let (reading, token) = sent.outcome(self).await.ok()?;
+        let SentAttempt { in_transit, .. } = sent;
         Some(Granted { begun: in_transit.lease.since, in_transit, reading, token })
     }
 
     fn claim(&self, fronts: &mut Fronts) -> Result<Claim, LockError> {
         let Self { client, terms, .. } = self;
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let value = client.fresh_value()?;
         let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
         let has_turn = fronts.each().any(|front| front.had_turn());
@@ -200,7 +201,7 @@ impl<'a> Request<'a> {
         claim: Claim,
         askers: Option<&'f mut Fronts>,
         in_flight: InFlightGuard,
-    ) -> Asked<'f> {
+    ) -> SentAttempt<'f> {
         let Self { client, terms, .. } = self;
         let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
@@ -218,7 +219,7 @@ impl<'a> Request<'a> {
             deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
             None
         };
-        Asked { question: Question { round, askers }, in_transit, drawing }
+        SentAttempt { question: Question { round, askers }, in_transit, drawing }
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
@@ -235,8 +236,7 @@ impl<'a> Request<'a> {
                       processes";
         let overloaded =
             |node: &NodeHandle| NodeError::new(node.name(), NodeErrorKind::Overloaded, reason);
-        let nodes = self.client.nodes.iter().map(overloaded).collect();
-        FailedAttempt { no_quorum: true, was_asked: false, granted: 0, nodes }
+        FailedAttempt::unasked(self.client.nodes.iter().map(overloaded).collect())
     }
 
     /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
@@ -249,11 +249,6 @@ impl<'a> Request<'a> {
         let now = self.now();
         let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
         let is_in_vain = refusals.len() > nodes.len() - enough;
-        is_in_vain.then_some(FailedAttempt {
-            no_quorum: true,
-            was_asked: false,
-            granted: 0,
-            nodes: refusals,
-        })
+        is_in_vain.then(|| FailedAttempt::unasked(refusals))
     }
 }

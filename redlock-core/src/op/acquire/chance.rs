@@ -14,7 +14,6 @@ use super::{
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
-    client::Client,
     clock::Moment,
     error::LockError,
     metrics,
@@ -22,8 +21,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::{sleep, timeout},
-    token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, Report, Signal, grace},
+    wait::{Entry, FailedAttempt, Front, Report, Signal, grace},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -47,7 +45,6 @@ impl Request<'_> {
         last: Option<Chance>,
         end: Moment,
     ) -> Result<Chance, LockError> {
-        let client = Arc::clone(self.client);
         // The queue of readers in this process has a name of its own.
         let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
         if self.watch.as_ref().is_some_and(|watch| !watch.is_for(&key)) {
@@ -56,18 +53,7 @@ impl Request<'_> {
         }
         let given = self.circumstances(failure, last, end, front.entry.is_some());
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
-        if !has_quorum {
-            // A client without a quorum must not hold up the other clients.
-            if let Some(entry) = front.entry.take() {
-                entry.leave_to_others();
-            }
-            // Nor the readers: a node that gives it no vote would raise its barrier all the same.
-            self.barriers = None;
-        } else if self.wants().tries_once {
-            front.entry = None;
-        } else if front.entry.is_none() && self.may_queue(&given) {
-            front.entry = Some(Box::new(self.entry(&key)?));
-        }
+        self.queue_up(front, &key, &given, has_quorum)?;
         if has_quorum && last == Some(Chance::Turn) {
             // Readers may have taken the lock in its turn, and would take it in the next one, too.
             self.raise_barrier(&key, front.place(), true)?;
@@ -80,17 +66,7 @@ impl Request<'_> {
             }
             match waiting.next(&around) {
                 Step::Report => match self.report_by(end, front, &mut waiting).await? {
-                    // It has lost a place further in front. A barrier at that place would hold up the readers
-                    // that it waits for.
-                    Conclusion::Wait if waiting.is_behind() => {
-                        if let Some(entry) = &mut front.entry {
-                            entry.follow_lock(false);
-                        }
-                        self.watch = None;
-                        if let Some(barriers) = &mut self.barriers {
-                            barriers.lower(&key);
-                        }
-                    }
+                    Conclusion::Wait if waiting.is_behind() => self.falls_back(front, &key),
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
                     Conclusion::LeaveQueue => {
@@ -100,17 +76,13 @@ impl Request<'_> {
                     }
                 },
                 Step::Follow => {
-                    if let Some(entry) = &mut front.entry {
-                        entry.follow_lock(true);
-                    }
+                    front.follow_lock(true);
                     self.raise_barrier(&key, front.place(), false)?;
                     waiting.following(around.now);
                 }
                 Step::Watch => {
-                    if let Some(entry) = &mut front.entry {
-                        entry.follow_lock(false);
-                    }
-                    self.watch = Some(Box::new(watch(&client.nodes, &key)));
+                    front.follow_lock(false);
+                    self.watch = Some(Box::new(watch(&self.client.nodes, &key)));
                     if has_quorum {
                         self.raise_barrier(&key, front.place(), false)?;
                     }
@@ -118,36 +90,79 @@ impl Request<'_> {
                 }
                 Step::End(chance) => return Ok(chance),
                 Step::Sleep { until, quiet } => {
-                    let pause = until.since(around.now);
-                    let hurried = front.hurried(quiet, Duration::ZERO);
-                    match self.event(front, pause, hurried).await? {
-                        Event::Notified => return Ok(Chance::Notified),
-                        Event::Hurried => {
-                            let around = self.surroundings(front);
-                            if around.in_queue && !waiting.may_ask(&around) {
-                                front.refuses_single_tries();
-                            } else {
-                                return Ok(Chance::Hurried);
-                            }
-                        }
-                        Event::Time => {
-                            // Timers of a runtime that was shut down are over at once.
-                            check_runtime()?;
-                            client.ensure_moving(self.now());
-                        }
-                        Event::Told(signal) => {
-                            if signal == Signal::Moved {
-                                // The tasks of the nodes may have ended with their runtime (rule
-                                // 13).
-                                client.ensure_running();
-                            }
-                            self.heard(front, signal);
-                            if let Some(chance) = waiting.told(signal, self.now()) {
-                                return Ok(chance);
-                            }
-                        }
+                    let hurried = front.hurried(quiet);
+                    let event = self.event(front, until.since(around.now), hurried).await?;
+                    if let Some(chance) = self.happened(event, front, &mut waiting)? {
+                        return Ok(chance);
                     }
                 }
+            }
+        }
+    }
+
+    /// Takes or gives up the place in the queue between clients, as the last attempt shows.
+    fn queue_up(
+        &mut self,
+        front: &mut Front,
+        key: &Arc<str>,
+        given: &Circumstances,
+        has_quorum: bool,
+    ) -> Result<(), LockError> {
+        if !has_quorum {
+            // A client without a quorum must not hold up the other clients.
+            if let Some(entry) = front.entry.take() {
+                entry.leave_to_others();
+            }
+            // Nor the readers: a node that gives it no vote would raise its barrier all the same.
+            self.barriers = None;
+        } else if self.wants().tries_once {
+            front.entry = None;
+        } else if front.entry.is_none() && self.may_queue(given) {
+            front.entry = Some(Box::new(self.entry(key)?));
+        }
+        Ok(())
+    }
+
+    /// Notes that it has lost a place further in front. A barrier at that place would hold up the readers that it
+    /// waits for.
+    fn falls_back(&mut self, front: &mut Front, key: &Arc<str>) {
+        front.follow_lock(false);
+        self.watch = None;
+        if let Some(barriers) = &mut self.barriers {
+            barriers.lower(key);
+        }
+    }
+
+    /// The chance that an event brings, if it brings one.
+    fn happened(
+        &mut self,
+        event: Event,
+        front: &mut Front,
+        waiting: &mut Waiting,
+    ) -> Result<Option<Chance>, LockError> {
+        match event {
+            Event::Notified => Ok(Some(Chance::Notified)),
+            Event::Hurried => {
+                let around = self.surroundings(front);
+                if around.in_queue && !waiting.may_ask(&around) {
+                    front.refuses_single_tries();
+                    return Ok(None);
+                }
+                Ok(Some(Chance::Hurried))
+            }
+            Event::Time => {
+                // Timers of a runtime that was shut down are over at once.
+                check_runtime()?;
+                self.client.ensure_moving(self.now());
+                Ok(None)
+            }
+            Event::Told(signal) => {
+                if signal == Signal::Moved {
+                    // The tasks of the nodes may have ended with their runtime (rule 13).
+                    self.client.ensure_running();
+                }
+                self.heard(front, signal);
+                Ok(waiting.told(signal, self.now()))
             }
         }
     }
@@ -170,8 +185,8 @@ impl Request<'_> {
         place: u64,
         insists: bool,
     ) -> Result<(), LockError> {
-        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and lower it a
-        // moment later.
+        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and
+        // lower it a moment later.
         let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
         if self.terms.has_several() || self.wants().tries_once || hardly_waits {
             return Ok(());
@@ -182,9 +197,8 @@ impl Request<'_> {
             barrier.repeat(insists, now);
             return Ok(());
         }
-        let Client { entropy, settings, nodes, .. } = &**self.client;
-        let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        barriers.add(Barrier::raise(nodes, key, place, value, insists));
+        let value = self.client.fresh_value()?;
+        barriers.add(Barrier::raise(&self.client.nodes, key, place, value, insists));
         Ok(())
     }
 
@@ -208,7 +222,7 @@ impl Request<'_> {
             begun: self.now(),
             end,
             round_trip: self.client.nodes.round_trip(),
-            pace: self.pace(),
+            pace: self.retries.pace(),
             polls: self.polls(),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
@@ -217,14 +231,9 @@ impl Request<'_> {
         }
     }
 
-    /// The pause between attempts where nothing tells the client of a chance.
-    fn pace(&self) -> Duration {
-        self.terms.retry_delay.max(MIN_PAUSE)
-    }
-
-    /// That pause with its jitter, which differs from time to time.
+    /// The pause between attempts with its jitter, which differs from time to time.
     fn polls(&self) -> Duration {
-        self.pace().saturating_add(self.up_to(self.terms.retry_jitter))
+        self.retries.pace().saturating_add(self.up_to(self.terms.retry_jitter))
     }
 
     fn surroundings(&self, front: &Front) -> Surroundings {
@@ -365,9 +374,7 @@ impl Request<'_> {
 
     /// An entry for the queue between clients, which no node has yet.
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
-        let Client { entropy, settings, nodes, .. } = &**self.client;
-        let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, key, value))
+        Ok(Entry::new(&self.client.nodes, key, self.client.fresh_value()?))
     }
 
     async fn ask_queue(&self, front: &mut Front) -> Result<Report, LockError> {

@@ -47,7 +47,7 @@ impl Fronts {
 
     /// Follows no lock any more. What was followed may be that of another request, or of another key.
     pub(super) fn follow_none(&mut self) {
-        self.each().filter_map(|front| front.entry.as_mut()).for_each(|it| it.follow_lock(false));
+        self.each().for_each(|front| front.follow_lock(false));
     }
 
     /// The outcome of the last attempt in one of the queues, if the nodes need not be asked again.

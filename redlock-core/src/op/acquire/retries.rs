@@ -70,7 +70,8 @@ impl<'a> Retries<'a> {
         self.spent
     }
 
-    /// The time that one retry stands for in a queue of this process. Zero delay would spin on the nodes.
+    /// The pause between attempts where nothing tells the client of a chance, and the time that one retry stands
+    /// for in a queue of this process. Zero delay would spin on the nodes.
     pub(super) fn pace(&self) -> Duration {
         self.terms.retry_delay.max(MIN_PAUSE)
     }

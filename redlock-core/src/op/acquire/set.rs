@@ -66,9 +66,7 @@ impl Request<'_> {
             };
             if !is_last {
                 self.watch = None;
-                if let Some(entry) = &mut front.entry {
-                    entry.follow_lock(false);
-                }
+                front.follow_lock(false);
             }
         }
         Ok(chance)
@@ -83,7 +81,7 @@ async fn keep_places(fronts: Vec<&mut Front>, round_trip: Duration) {
 }
 
 async fn keep_place(front: &mut Front, round_trip: Duration) {
-    let hurried = front.hurried(Duration::ZERO, Duration::ZERO);
+    let hurried = front.hurried(Duration::ZERO);
     let keeping = async {
         let Some(entry) = &mut front.entry else { return pending().await };
         // A turn that came has taken the entry out of the queue. The set often needs it no more.

@@ -9,11 +9,12 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
+    op::no_quorum::no_quorum,
     options::LockOptions,
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
     settings::Terms,
-    telemetry, token,
+    telemetry,
     wait::{Joined, Wants},
 };
 
@@ -35,9 +36,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
 async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, LockError> {
     lease.resources.check()?;
     client.check_open(lease.resources.name())?;
-    if !client.is_ready()? {
-        client.ready().await?;
-    }
+    client.ready().await?;
     // All that is left counts from here.
     let start = client.nodes.clock.read();
     let begun = start.now;
@@ -49,10 +48,10 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let in_flight = client.leases.track_in_flight();
     // As for an attempt: a shutdown that this check does not see yet sees the lease in flight.
     client.check_open(lease.resources.name())?;
-    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    let value = client.fresh_value()?;
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { rest, ..Claim::new(&key, value) });
-    let round = Round::new(&client.nodes.names, settles);
+    let round = Round::new(&client.nodes.names, Tally::is_conclusive);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
     let wants = Wants::new(&terms, claim.is_set());
     let joined = claim.keys().map(|key| client.queues.join(key, wants, begun));
@@ -81,15 +80,8 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
         return Err(lost(&lease, LostReason::Refused));
     }
     if !tally.reached() {
-        check_runtime()?;
-        return Err(LockError::NoQuorum {
-            resource: lease.resources.name().to_owned(),
-            attempts: 1,
-            waited: client.nodes.clock.now().since(begun),
-            granted: tally.yes(),
-            quorum: client.nodes.quorum(),
-            nodes: round.failures(),
-        });
+        let resource = lease.resources.name();
+        return Err(no_quorum(&client.nodes, resource, 1, begun, tally.yes(), round.failures()));
     }
     // After the end of the old validity another client may have had the lock in between (rule 7).
     let reading = client.nodes.clock.read();
@@ -101,20 +93,13 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
     // The terms are what was left right before the nodes were asked.
     let hold = client.leases.hold(lease.resources, state, &terms, begun, begun, token);
-    if !client.leases.add(&hold, reading) {
+    if in_transit.pass_to(&hold, &client.leases, reading).is_err() {
         return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
     }
-    hold.metered.begin();
-    in_transit.disarm();
     for front in fronts {
         front.acquired(&hold, reading.now);
     }
     Ok(hold)
-}
-
-/// Whether a quorum has the lock for this client, or never will, or too many nodes failed to know.
-fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }
 
 fn lost(lease: &Lease, reason: LostReason) -> LockError {

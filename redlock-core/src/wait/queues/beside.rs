@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Queues {
-    /// The turn of a request that asks without waiting for others, in a queue of its own. `None` when no turns are given
-    /// any more.
+    /// The turn of a request that asks without waiting for others, in a queue of its own. `None` when no turns are
+    /// given any more.
     pub(crate) fn alone(self: &Arc<Self>, own: &Arc<str>, now: Moment) -> Option<Front> {
         self.locked(own, |inner| {
             if inner.closed {
@@ -59,8 +59,9 @@ impl Queues {
         })
     }
 
-    /// Has so many of the next readers in this line ask at once, because a reader of this client has the lock: those that
-    /// have waited for as long as the client has had its place among others, or all where no other client waits.
+    /// Has so many of the next readers in this line ask at once, because a reader of this client has the lock:
+    /// those that have waited for as long as the client has had its place among others, or all where no other
+    /// client waits.
     pub(crate) fn let_readers_in(
         self: &Arc<Self>,
         line: &Arc<str>,
@@ -83,13 +84,14 @@ impl Queues {
         self.with_queue(line, |it| it.waiting.iter().take_while(suits).count()).unwrap_or_default()
     }
 
-    /// Gives the next task in this line a turn with a permit, as this request got it. The permit is given back if it does
-    /// not suit that task.
+    /// Gives the next task in this line a turn with a permit, as this request got it. The permit is given back if
+    /// it does not suit that task.
     pub(crate) fn give_permit(&self, line: &str, wants: Wants, turn: Front) {
         drop(self.give(line, turn, |next| next.wants.shares_permits_with(&wants)));
     }
 
-    /// Gives this turn to the next task in a line, if it suits. Returns it otherwise, to be dropped with nothing locked.
+    /// Gives this turn to the next task in a line, if it suits. Returns it otherwise, to be dropped with nothing
+    /// locked.
     #[must_use]
     fn give(
         &self,
