@@ -394,7 +394,7 @@ fn compare(cases: u32, expires: bool) {
     let config = ProptestConfig {
         cases,
         failure_persistence: None,
-        max_shrink_iters: 500,
+        max_shrink_time: 20_000,
         ..ProptestConfig::default()
     };
     let mut runner = TestRunner::new(config);
