@@ -47,6 +47,16 @@ pub(crate) fn woken(cause: &'static str, waited: Duration) {
     tracing::debug!(cause, ?waited, "asking again");
 }
 
+/// Reports that a request got its lock.
+pub(crate) fn acquired(resource: &str) {
+    tracing::debug!(resource, "lock acquired");
+}
+
+/// Reports that a holder has released its lock, or passed it on, `held` after it was asked for.
+pub(crate) fn released(resource: &str, held: Duration) {
+    tracing::debug!(resource, ?held, "lock released");
+}
+
 /// Reports that a request was refused: the lock is held, or there is no quorum.
 pub(crate) fn refused(error: &LockError) {
     match error {

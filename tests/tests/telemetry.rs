@@ -56,6 +56,25 @@ async fn a_request_that_cannot_work_is_warned_of() {
     assert!(told.len() == 4 && told.iter().all(|it| it.contains("lock refused")), "{told:?}");
 }
 
+/// Once each, however the lock came and however it went.
+#[tokio::test(start_paused = true)]
+async fn a_log_of_all_levels_tells_when_each_lock_was_acquired_and_released() {
+    let events = Events::record_traces();
+    let redlock = Redlock::in_memory(3);
+    let guard = redlock.lock("r").await.unwrap();
+    // In the same process, a lock passes from task to task without a question to the nodes.
+    let waits = tokio::spawn(redlock.lock("r").into_future());
+    sleep(4000 * MS).await;
+    drop(guard);
+    drop(waits.await.unwrap().unwrap());
+    redlock.lock("r").run(async |_| ()).await.unwrap();
+    drop(redlock.lock("other").auto_extend(false).ttl(1000 * MS).await.unwrap().release().await);
+    let traces = events.traces();
+    let told = |what: &str| traces.iter().filter(|it| it.contains(what)).count();
+    assert_eq!((told("lock acquired"), told("lock released")), (4, 4), "{traces:#?}");
+    assert_eq!(told("lock released resource=\"r\" held=4s"), 1, "{traces:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stays_down_is_warned_of_once() {
     let events = Events::record();

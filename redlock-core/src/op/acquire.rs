@@ -62,8 +62,9 @@ pub(crate) fn acquire<'a>(
         let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
         let acquired = wait_for(client, resources, terms).instrument(span).await;
         metered.done(metrics::outcome(&acquired));
-        if let Err(error) = &acquired {
-            telemetry::refused(error);
+        match &acquired {
+            Ok(hold) => telemetry::acquired(hold.resources.name()),
+            Err(error) => telemetry::refused(error),
         }
         acquired
     }

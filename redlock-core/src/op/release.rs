@@ -10,6 +10,7 @@ use crate::{
     error::{LockError, LostReason},
     lease::{End, Hold, Judgement, LeaseState},
     quorum::{Round, Tally, quorum},
+    telemetry,
     wait::delete,
 };
 
@@ -115,6 +116,9 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     let now = reading.now;
     leases.end(hold, End::Released);
     let Some(lease) = hold.begin_release() else { return Begun::Before };
+    if !matches!(judged, Judgement::Ended(_)) {
+        telemetry::released(hold.resources.name(), now.since(hold.since));
+    }
     if may_pass_on(judged, &lease, hold.earliest, now) && queues.hand_over(hold.id, &lease, reading)
     {
         forget(client, hold);
