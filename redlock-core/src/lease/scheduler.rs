@@ -88,7 +88,7 @@ impl Leases {
 
     /// Starts a standby on the caller's runtime, if the task is on another runtime. That runtime
     /// may end, or stand still, and a guard here has to be renewed all the same.
-    pub(super) fn stand_by(self: &Arc<Self>) {
+    pub(crate) fn stand_by(self: &Arc<Self>) {
         let Some(here) = self.registry.elsewhere() else { return };
         let shared = &self.registry.shared;
         {

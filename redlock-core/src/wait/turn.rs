@@ -39,6 +39,8 @@ impl PendingTurn {
             // A runtime that ended took the client's tasks with it: the waiter starts them again
             // (rule 13).
             self.queues.leases.ensure_running();
+            // One that stands still looks at no hold: the hold before this waiter ends all the same.
+            self.queues.leases.stand_by();
             match self.waiter.take() {
                 Some(turn) => Poll::Ready(turn),
                 None => Poll::Pending,

@@ -30,6 +30,20 @@ fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     runtime().block_on(lost);
 }
 
+/// Its guard is still there, and its runtime looks at it no more.
+#[test]
+fn a_hold_whose_time_is_over_blocks_no_waiter_although_the_runtime_of_the_scheduler_stands_still() {
+    let (first, second) = (runtime(), runtime());
+    let redlock = Redlock::in_memory(3);
+    let request = redlock.lock("r").ttl(Duration::from_secs(3)).auto_extend(false);
+    let guard = first.block_on(request.into_future()).unwrap();
+    second.block_on(async {
+        let waits = redlock.lock("r").wait(Duration::from_secs(600)).into_future();
+        tokio::time::timeout(Duration::from_secs(60), waits).await.unwrap().unwrap();
+    });
+    assert!(!guard.is_valid());
+}
+
 #[test]
 fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
     let nodes = nodes();
