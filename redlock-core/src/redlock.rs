@@ -305,8 +305,8 @@ impl Redlock {
     /// `on_lost = "continue"`. Then their locks are released. Bare guards are released as well, and their `lost()`
     /// resolves: their code must have stopped before. The client can still take new locks.
     ///
-    /// Returns when every node that answers has confirmed, after at most 2 s. Outside a tokio runtime it returns at
-    /// once.
+    /// Returns when every node that answers has confirmed, after at most 2 s. While other tasks go on taking locks, that
+    /// may take the 2 s. Outside a tokio runtime it returns at once.
     ///
     /// # Cancellation safety
     ///
