@@ -76,7 +76,8 @@ impl ClusterConnector {
             limit,
         };
         // Another client may go on with a master that was replaced for as long as this.
-        let span = context.sits_out + connection::LOOK + limit;
+        let overlap = connection::LOOK + limit;
+        let span = context.sits_out + overlap;
         let looker = Looker {
             name,
             seeds,
@@ -89,7 +90,7 @@ impl ClusterConnector {
             watchers: Mutex::default(),
             advice: Mutex::default(),
         };
-        let history = History::new(context.restarts, span);
+        let history = History::new(context.restarts, span, overlap);
         Ok(Self {
             looker: Arc::new(looker),
             clock: Arc::clone(&context.clock),

@@ -124,7 +124,7 @@ impl Members {
             // look notes the move.
             if !member.process.id.is_empty() {
                 // Both were masters before: the slot has moved, and its keys with it.
-                self.history.lock().moved(slot, &member.process);
+                self.history.lock().moved(slot, &member.process, self.clock.now());
             }
             if !answers_more && let Some(owner) = self.owners.get_mut(usize::from(slot)) {
                 *owner = u16::try_from(index).unwrap_or(NONE);

@@ -63,7 +63,7 @@ fn two() -> (Members, [DuplexStream; 2]) {
         shards: vec![shard(0..=last - 1, 1), shard(last..=last, 2)],
         opened: vec![first, second],
     };
-    let history = Arc::new(Mutex::new(History::new(Restarts::Observed, LIMIT)));
+    let history = Arc::new(Mutex::new(History::new(Restarts::Observed, LIMIT, LIMIT)));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut members = Members::new(&name, &clock, &Arc::default(), &history, LIMIT / 2);
     assert_eq!(members.apply(found), 0);
