@@ -14,6 +14,8 @@ mod history;
 mod look;
 mod members;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 use std::{
@@ -89,6 +91,7 @@ impl ClusterConnector {
             span,
             watchers: Mutex::default(),
             advice: Mutex::default(),
+            entropy: Arc::clone(&context.entropy),
         };
         let history = History::new(context.restarts, span, overlap);
         Ok(Self {
@@ -102,7 +105,8 @@ impl ClusterConnector {
     async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, String> {
         let Self { looker, clock, history, id } = self;
         *looker.watchers.lock() = Arc::clone(watchers);
-        let found = looker.look(&BTreeSet::new(), &BTreeSet::new()).await?;
+        let none = BTreeSet::new();
+        let found = looker.look(&none, &none, &none).await?;
         let answers_within = late::limit(looker.opener.node_timeout);
         let first = found.shards.iter().map(|it| it.id.as_str()).min().unwrap_or_default();
         let id = Arc::clone(id.get_or_init(|| first.into()));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{Member, Members, NONE, Routed};
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -67,6 +69,9 @@ impl Members {
                 uptime,
                 problem: "its connection has ended".into(),
                 is_new: true,
+                connected: Instant::now(),
+                has_answered: false,
+                is_useless: false,
                 strikes: Strikes::default(),
             },
             Err(problem) => Member {
@@ -76,6 +81,9 @@ impl Members {
                 uptime: None,
                 problem,
                 is_new: false,
+                connected: Instant::now(),
+                has_answered: false,
+                is_useless: true,
                 strikes: Strikes::default(),
             },
         };
