@@ -108,21 +108,26 @@ impl SentinelConnector {
         // A replica that was promoted has been up for long, and a master for a moment.
         identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
         let (name, sentinels) = (Arc::clone(name), Arc::clone(sentinels));
+        let close_reason = exchange.close_reason();
         let connection = Box::new(RedisConnection::new(exchange));
         // A connection to the master, as long as it is the master.
         let connection = ending_by(connection, move |connection| {
             let closed = connection.closed();
             let (name, master) = (Arc::clone(&name), master.clone());
-            let sentinels = Arc::clone(&sentinels);
+            let (sentinels, close_reason) = (Arc::clone(&sentinels), close_reason.clone());
+            let moved = async move {
+                let now = sentinels.moved(&master).await;
+                let reason =
+                    format!("the sentinels have named another master, {}:{}", now.host, now.port);
+                // The end of `closed` fails the commands in flight, with the first reason that is there.
+                close_reason.set(&*reason);
+                NodeError::new(&name, NodeErrorKind::Disconnected, reason)
+            };
             async move {
                 tokio::select! {
                     biased;
                     error = closed => error,
-                    now = sentinels.moved(&master) => {
-                        let reason =
-                            format!("the sentinels have named another master, {}:{}", now.host, now.port);
-                        NodeError::new(&name, NodeErrorKind::Disconnected, reason)
-                    }
+                    error = moved => error,
                 }
             }
             .boxed()

@@ -14,7 +14,10 @@ use tokio::{
 use super::*;
 use crate::{
     clock::SystemClock,
-    node::{Action, Claim, Command, Restarts, redis::cluster_spec},
+    node::{
+        Action, Claim, Command, Restarts,
+        redis::{cluster_spec, tests::TELLS_NOTHING},
+    },
     token::OsEntropy,
 };
 
@@ -73,11 +76,6 @@ async fn serve(mut stream: TcpStream, asked: Arc<Asked>, shards: String) {
         let _ = stream.write_all(answer.as_bytes()).await;
     }
 }
-
-/// The answers of a server that tells nothing of itself, and runs scripts.
-const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
-                             -NOSCRIPT No matching script.\r\n:0\r\n\
-                             -ERR unknown command\r\n-ERR unknown command\r\n";
 
 /// Asks the cluster for the lock, again and again for two seconds, and until it has been `asked` as often as this.
 /// Returns how many seconds that took.
