@@ -150,9 +150,13 @@ impl Connector for SentinelConnector {
 }
 
 impl Sentinels {
-    /// How long a client may take to hear of another master.
+    /// For how long a client may go on with a master that was replaced.
+    ///
+    /// The sentinels may have named it just before, when the client began to connect. That takes `connect_timeout`
+    /// at most, twice the limit. They are asked again [`ASK_INTERVAL`] later, and are heard within the limit. Between two
+    /// later questions it is less: the first of them is heard within the limit, too.
     fn overlap(&self) -> Duration {
-        ASK_INTERVAL + self.access.limit
+        ASK_INTERVAL.saturating_add(self.access.limit.saturating_mul(3))
     }
 
     /// The master that more than half of the sentinels name. A sentinel that hangs delays nothing

@@ -162,7 +162,7 @@ impl History {
                 let was_replaced = !served.iter().any(|it| it.goes_on(before));
                 // A member that is new to this client may have been restarted after it got the slot.
                 let is_new = !self.members.contains_key(&it.process.id);
-                let had_it_for = now.since(*since) + self.lag;
+                let had_it_for = now.since(*since).saturating_add(self.lag);
                 let may_have_lost_it = is_new && it.uptime.is_none_or(|up| up < had_it_for);
                 if !was_replaced && !may_have_lost_it {
                     return may_lack_until;

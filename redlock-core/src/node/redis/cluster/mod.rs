@@ -77,9 +77,8 @@ impl ClusterConnector {
             login_at_need: false,
             limit,
         };
-        // Another client may go on with a master that was replaced for as long as this.
-        let overlap = connection::LOOK + limit;
-        let span = context.sits_out + overlap;
+        let overlap = overlap(limit);
+        let span = context.sits_out.saturating_add(overlap);
         let looker = Looker {
             name,
             seeds,
@@ -128,6 +127,15 @@ impl ClusterConnector {
         let connection = ClusterConnection { looker: Arc::clone(looker), members };
         Ok((Box::new(connection) as Box<dyn Connection>, identity))
     }
+}
+
+/// For how long another client may go on with a master that was replaced, if each answer takes `limit` at most.
+///
+/// It may have been named just before, as a look began. A look takes twice the limit: for the answer, and for the
+/// connections to masters, which are all awaited. The next one begins [`LOOK`](connection::LOOK) later at most, and
+/// takes as long.
+fn overlap(limit: Duration) -> Duration {
+    connection::LOOK.saturating_add(limit.saturating_mul(4))
 }
 
 impl Connector for ClusterConnector {

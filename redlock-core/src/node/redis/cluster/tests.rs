@@ -16,7 +16,7 @@ use crate::{
     clock::SystemClock,
     node::{
         Action, Claim, Command, Restarts,
-        redis::{cluster_spec, tests::TELLS_NOTHING},
+        redis::{cluster_spec, tests::TELLS_NOTHING, url},
     },
     token::OsEntropy,
 };
@@ -25,6 +25,17 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(30);
 
 const KEY: &str = "redlock:a";
+
+fn context() -> Context {
+    Context {
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(OsEntropy),
+        node_timeout: LIMIT,
+        connect_timeout: LIMIT,
+        restarts: Restarts::Trusted,
+        sits_out: LIMIT,
+    }
+}
 
 /// What the members of a cluster were asked.
 #[derive(Default)]
@@ -80,16 +91,8 @@ async fn serve(mut stream: TcpStream, asked: Arc<Asked>, shards: String) {
 /// Asks the cluster for the lock, again and again for two seconds, and until it has been `asked` as often as this.
 /// Returns how many seconds that took.
 async fn ask_for_locks(port: u16, asked: &AtomicUsize, often: usize) -> usize {
-    let context = Context {
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(OsEntropy),
-        node_timeout: LIMIT,
-        connect_timeout: LIMIT,
-        restarts: Restarts::Trusted,
-        sits_out: LIMIT,
-    };
     let url = format!("redis://127.0.0.1:{port}?protocol=resp2");
-    let spec = cluster_spec(&[url], NodeSettings::default(), &context).unwrap();
+    let spec = cluster_spec(&[url], NodeSettings::default(), &context()).unwrap();
     let opened = tokio::time::timeout(LIMIT, spec.connector.connect(&Arc::default())).await;
     let (mut connection, _) = opened.unwrap().unwrap_or_else(|error| panic!("{error}"));
     let sender = connection.sender();
@@ -108,6 +111,19 @@ async fn ask_for_locks(port: u16, asked: &AtomicUsize, often: usize) -> usize {
         asked = tokio::time::timeout(LIMIT, asking) => asked.unwrap(),
     }
     usize::try_from(begun.elapsed().as_secs()).unwrap()
+}
+
+#[test]
+fn a_slot_sits_out_until_no_client_goes_on_with_its_former_master() {
+    let url = url::parse("redis://127.0.0.1:1").unwrap();
+    let context = context();
+    let cluster = ClusterConnector::new(vec![url], NodeSettings::default(), &context).unwrap();
+    let Looker { limit, span, .. } = &*cluster.looker;
+    // Of two looks, each asks and connects.
+    let two_looks = 2 * (*limit + *limit);
+    assert!(*span >= context.sits_out + connection::LOOK + two_looks, "{span:?}");
+    let node = crate::Node::cluster(["redis://127.0.0.1:1"]);
+    crate::Redlock::builder().nodes([node]).connect_timeout(Duration::MAX).build().unwrap();
 }
 
 /// With pauses that double up to 0.8 s, the first two seconds have room for seven attempts, and each later one for two.

@@ -3,6 +3,19 @@
 use super::*;
 use crate::node::redis::sentinel_spec;
 
+/// The sentinels name a master that is replaced at once. The client that asked connects to it for `connect_timeout`,
+/// asks again a second later, and is answered within half of `connect_timeout`.
+#[test]
+fn a_new_master_sits_out_until_no_client_goes_on_with_the_old_one() {
+    let url = "redis://127.0.0.1:1".to_owned();
+    let spec = sentinel_spec("m", &[url], NodeSettings::default(), &context()).unwrap();
+    let connect_timeout = context().connect_timeout;
+    let longest = connect_timeout + Duration::from_secs(1) + connect_timeout / 2;
+    assert!(spec.connector.overlap() >= longest, "{:?}", spec.connector.overlap());
+    let node = crate::Node::sentinel("m", ["redis://127.0.0.1:1"]);
+    crate::Redlock::builder().nodes([node]).connect_timeout(Duration::MAX).build().unwrap();
+}
+
 #[tokio::test]
 async fn commands_in_flight_are_told_that_there_is_another_master() {
     // It answers no command of a lock.
