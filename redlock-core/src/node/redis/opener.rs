@@ -41,6 +41,8 @@ pub(super) struct Opener {
     /// How many replicas have to acknowledge a vote.
     pub(super) replicas: usize,
     pub(super) node_timeout: Duration,
+    /// How long it may take to open a connection.
+    pub(super) limit: Duration,
     /// The servers are members of a cluster: they tell where a key is.
     pub(super) is_cluster: bool,
 }
@@ -71,7 +73,7 @@ impl Opener {
     async fn login(&self) -> Result<Login, Failure> {
         let Some(provider) = &self.credentials else { return Ok(self.login.clone()) };
         let Credentials { user, password } =
-            provider.ask("the provider of the credentials").await?;
+            provider.ask("the provider of the credentials", self.limit).await?;
         Ok(Login {
             user: (!user.is_empty()).then_some(user),
             password: Some(password),

@@ -81,14 +81,16 @@ impl SentinelConnector {
             telemetry::unencrypted(name);
         }
         let login = first.login.clone();
-        let opener = Arc::new(opener(first, settings, context)?);
+        // For the answers of the sentinels, and then for the connection to the master.
+        let limit = context.connect_timeout / 2;
+        let opener = Arc::new(opener(first, settings, context, limit)?);
         let access = Access {
             opener: Arc::clone(&opener),
             credentials,
             // That of the first URL is that of the masters.
             login,
             login_at_need: true,
-            limit: context.connect_timeout / 2,
+            limit,
         };
         let sentinels = Sentinels { master: master.to_owned(), all, access: Arc::new(access) };
         Ok(Self { name: Arc::clone(name), sentinels: Arc::new(sentinels), opener })

@@ -4,6 +4,7 @@
 use std::{
     io,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,6 +30,8 @@ pub(super) struct Tls {
     /// The machine's own authorities are read at the first connection and then kept.
     roots: OnceLock<Arc<RootCertStore>>,
     client: Option<ClientCertificate>,
+    /// How long it may take to open a connection.
+    limit: Duration,
     /// Kept while the client shows the same certificate, because it has the sessions to resume.
     ready: Mutex<Option<Ready>>,
 }
@@ -40,14 +43,14 @@ struct Ready {
 
 impl Tls {
     /// Reads what is known already. The error names the setting that cannot be used.
-    pub(super) fn new(settings: TlsSettings) -> Result<Self, LockError> {
+    pub(super) fn new(settings: TlsSettings, limit: Duration) -> Result<Self, LockError> {
         let TlsSettings { ca, client } = settings;
         let roots = ca.as_deref().map(roots_of).transpose()?;
         if let Some(ClientCertificate::Fixed(identification)) = &client {
             read(identification).map_err(|why| LockError::config(format!("tls_client: {why}")))?;
         }
         let roots = roots.map_or_else(OnceLock::new, OnceLock::from);
-        Ok(Self { roots, client, ready: Mutex::new(None) })
+        Ok(Self { roots, client, limit, ready: Mutex::new(None) })
     }
 
     /// Shakes hands with `host`, whose certificate must be trusted.
@@ -71,7 +74,7 @@ impl Tls {
             None => None,
             Some(ClientCertificate::Fixed(identification)) => Some(identification.clone()),
             Some(ClientCertificate::Asked(provider)) => {
-                Some(provider.ask("TLS: the provider of the client certificate").await?)
+                Some(provider.ask("TLS: the provider of the client certificate", self.limit).await?)
             }
         };
         // No lock is held across an await: the runtime of the task that has it may stand still.

@@ -68,8 +68,9 @@ impl ClusterConnector {
             return Err(none("Node::cluster"));
         };
         let (name, like) = (Arc::clone(&first.name), first.address.clone());
-        let opener = Arc::new(Opener { is_cluster: true, ..opener(first, settings, context)? });
         let limit = context.connect_timeout / 3;
+        let opener = opener(first, settings, context, limit)?;
+        let opener = Arc::new(Opener { is_cluster: true, ..opener });
         let access = Access {
             opener: Arc::clone(&opener),
             credentials: opener.credentials.clone(),

@@ -16,6 +16,7 @@ use crate::{
     clock::SystemClock,
     node::{
         Action, Claim, Command, Restarts,
+        credentials::Provider,
         redis::{cluster_spec, tests::TELLS_NOTHING, url},
     },
     token::OsEntropy,
@@ -124,6 +125,18 @@ fn a_slot_sits_out_until_no_client_goes_on_with_its_former_master() {
     assert!(*span >= context.sits_out + connection::LOOK + two_looks, "{span:?}");
     let node = crate::Node::cluster(["redis://127.0.0.1:1"]);
     crate::Redlock::builder().nodes([node]).connect_timeout(Duration::MAX).build().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_late_is_named() {
+    let hung = Some(Provider::new(std::future::pending));
+    let settings = NodeSettings { credentials: hung, ..NodeSettings::default() };
+    let url = "redis://127.0.0.1:1".to_owned();
+    let spec = cluster_spec(&[url], settings, &context()).unwrap();
+    let opened = tokio::time::timeout(LIMIT, spec.connector.connect(&Arc::default())).await;
+    let error = opened.unwrap().err().unwrap();
+    let words = "the provider of the credentials has not answered within 9s";
+    assert!(error.reason.contains(words), "{error}");
 }
 
 /// With pauses that double up to 0.8 s, the first two seconds have room for seven attempts, and each later one for two.
