@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
-use super::{dial::Dialer, opener::Opener, url::Endpoint};
+use super::{dial::Dialer, lookup::Lookups, opener::Opener, url::Endpoint};
 use crate::{
     error::LockError,
     node::{Context, settings::NodeSettings},
@@ -56,6 +56,7 @@ pub(super) fn opener(
     }
     Ok(Opener {
         dialer: Dialer {
+            lookups: Lookups::new(),
             #[cfg(feature = "tls-rustls")]
             tls: super::tls::Tls::new(settings.tls, limit)?,
         },

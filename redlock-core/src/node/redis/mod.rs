@@ -47,6 +47,7 @@ mod info;
 mod kept;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod line;
+mod lookup;
 mod native;
 mod opener;
 mod redirect;
