@@ -1,6 +1,8 @@
 //! Nodes that are spoken to over TLS: what is trusted, what is shown, and which check failed.
 
 use std::{
+    path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -10,6 +12,9 @@ use redlock_tests::{Authority, Certificate, Server, wait_until, within};
 use tokio_rustls::rustls::crypto::ring;
 
 const HOSTS: [&str; 1] = ["localhost"];
+
+/// The time for which a lock is extended.
+const LONGER: Duration = Duration::from_secs(40);
 
 fn client(node: Node) -> Redlock {
     let _ = ring::default_provider().install_default();
@@ -133,8 +138,45 @@ async fn certificates_are_replaced_under_a_held_lock() {
     .await;
     assert!(shown.lock().unwrap().1 > before, "it was not asked for");
     assert!(guard.is_valid());
-    within("renewal", guard.extend(Duration::from_secs(40))).await.unwrap();
+    within("renewal", guard.extend(LONGER)).await.unwrap();
     within("release", guard.release()).await.unwrap();
+}
+
+/// The authorities of the machine are those of a variable here, which the test sets for a process of its own.
+#[test]
+fn a_new_authority_of_the_machine_is_trusted_without_a_restart() {
+    const NAME: &str = "a_new_authority_of_the_machine_is_trusted_without_a_restart";
+    if let Some(trusted) = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from)
+        && trusted.ends_with(NAME)
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(authorities_change(&trusted));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let itself = Command::new(std::env::current_exe().unwrap())
+        .args([NAME, "--exact", "--nocapture"])
+        .env("SSL_CERT_FILE", directory.path().join(NAME))
+        .env_remove("SSL_CERT_DIR")
+        .output()
+        .unwrap();
+    assert!(itself.status.success(), "{}", String::from_utf8_lossy(&itself.stderr));
+}
+
+async fn authorities_change(trusted: &Path) {
+    for name in ["another", "ours"] {
+        let (ours, next) = (Authority::new("ours"), Authority::new(name));
+        std::fs::write(trusted, ours.pem()).unwrap();
+        let server = Server::builder().tls(&ours.certificate(&HOSTS), None).start();
+        let redlock = client(Node::new(server.tls_url()));
+        let guard = within("a lock", redlock.lock("r")).await.unwrap();
+
+        std::fs::write(trusted, next.pem()).unwrap();
+        server.replace_certificate(&next.certificate(&HOSTS));
+        disconnect(&server);
+        wait_until("the new authority is trusted", async || guard.extend(LONGER).await.is_ok())
+            .await;
+        within("release", guard.release()).await.unwrap();
+    }
 }
 
 #[tokio::test]

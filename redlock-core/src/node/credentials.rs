@@ -1,6 +1,6 @@
 //! Logins and certificates that the application may change while locks are held.
 
-use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 
@@ -53,14 +53,17 @@ impl<T: 'static> Provider<T> {
         Self(Arc::new(move || provider().boxed()))
     }
 
-    /// Asks for the value. The error says what failed, in one line. A provider that panics ends
-    /// neither the task of its node nor the client.
-    pub(crate) async fn ask(&self, what: &str) -> Result<T, String> {
-        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind().await;
-        match asked {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(format!("{what} failed: {}", one_line(&error.to_string()))),
-            Err(_) => Err(format!("{what} panicked")),
+    /// Asks for the value, for a connection that has this `limit` to open. The error says what failed, in one line.
+    /// A provider that panics ends neither the task of its node nor the client.
+    pub(crate) async fn ask(&self, what: &str, limit: Duration) -> Result<T, String> {
+        // The connection cannot open in time after that, and would not say what it waited for.
+        let limit = limit / 10 * 9;
+        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
+        match tokio::time::timeout(limit, asked).await {
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err(error))) => Err(format!("{what} failed: {}", one_line(&error.to_string()))),
+            Ok(Err(_)) => Err(format!("{what} panicked")),
+            Err(_) => Err(format!("{what} has not answered within {limit:?}")),
         }
     }
 }
@@ -80,17 +83,28 @@ impl<T> Clone for Provider<T> {
 mod tests {
     use super::*;
 
+    const LIMIT: Duration = Duration::from_secs(1);
+
     #[tokio::test]
     async fn a_provider_that_fails_or_panics_is_told_in_one_line() {
         let failing = Provider::<()>::new(|| async { Err("no\nvault".into()) });
-        assert_eq!(failing.ask("the provider").await, Err("the provider failed: no vault".into()));
+        let asked = failing.ask("the provider", LIMIT).await;
+        assert_eq!(asked, Err("the provider failed: no vault".into()));
         let panicking = Provider::<()>::new(|| async { panic!("at work") });
-        assert_eq!(panicking.ask("the provider").await, Err("the provider panicked".into()));
+        let asked = panicking.ask("the provider", LIMIT).await;
+        assert_eq!(asked, Err("the provider panicked".into()));
         #[allow(unreachable_code)]
         let at_once = Provider::<()>::new(|| {
             panic!("before its work");
             async { Ok(()) }
         });
-        assert_eq!(at_once.ask("the provider").await, Err("the provider panicked".into()));
+        assert_eq!(at_once.ask("the provider", LIMIT).await, Err("the provider panicked".into()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_is_late_is_named() {
+        let hung = Provider::<()>::new(std::future::pending);
+        let asked = tokio::time::timeout(LIMIT, hung.ask("the provider", LIMIT)).await;
+        assert_eq!(asked, Ok(Err("the provider has not answered within 900ms".into())));
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(spec: NodeSpec, context: Context) -> Self {
-        let span = context.sits_out + spec.connector.overlap();
+        let span = context.sits_out.saturating_add(spec.connector.overlap());
         let quarantine = Quarantine::new(context.restarts, span);
         Self {
             name: spec.name,

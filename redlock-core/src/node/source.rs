@@ -156,8 +156,8 @@ impl Node {
     /// Asks for the client's certificate and its private key (PEM) at every connect, so that a
     /// certificate can be replaced while locks are held. Connections that are open stay open.
     ///
-    /// The provider has to answer within `connect_timeout`. It runs in the task of the node, so it
-    /// must not block. While it fails, the node is down, with the reason of the provider.
+    /// The provider has the same time to answer as that of [`credentials`](Self::credentials). It runs in the task of
+    /// the node, so it must not block. While it fails, the node is down, with the reason of the provider.
     ///
     /// ```
     /// # async fn read(path: &str) -> std::io::Result<Vec<u8>> { std::fs::read(path) }
@@ -196,8 +196,11 @@ impl Node {
     /// expired (`NOAUTH`, `WRONGPASS`). Replaces user and password of the URL.
     ///
     /// No lock is lost when a password changes: open connections stay open, and the next connection
-    /// uses the new password. The provider has to answer within `connect_timeout`. It runs in the task
-    /// of the node, so it must not block. While it fails, the node is down, with the reason of the provider.
+    /// uses the new password. While the provider fails, the node is down, with the reason of the provider. It runs in
+    /// the task of the node, so it must not block.
+    ///
+    /// The provider has nine tenths of `connect_timeout` to answer, and the server has what is left. Behind sentinels,
+    /// it is the same part of half of `connect_timeout`, and in a cluster of a third of it.
     ///
     /// ```
     /// use redlock_core::{Credentials, Node};

@@ -1,8 +1,8 @@
 //! The settings of a node beside its address, checked at `build()`.
 
-use std::sync::atomic::AtomicBool;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
-use super::{dial::Dialer, opener::Opener, url::Endpoint};
+use super::{dial::Dialer, lookup::Lookups, opener::Opener, url::Endpoint};
 use crate::{
     error::LockError,
     node::{Context, settings::NodeSettings},
@@ -39,11 +39,13 @@ pub(super) fn misplaced(node: &str, setting: &str, why: &str) -> LockError {
     LockError::config(format!("{setting} on node {node}: {why}"))
 }
 
-/// What opens connections with these settings to the server of this endpoint, and to others like it.
+/// What opens connections with these settings to the server of this endpoint, and to others like it. Each may take as
+/// long as the `limit`.
 pub(super) fn opener(
     endpoint: Endpoint,
     settings: NodeSettings,
     context: &Context,
+    limit: Duration,
 ) -> Result<Opener, LockError> {
     let Endpoint { name, address, login, protocol } = endpoint;
     if let (Some(setting), false) = (settings.of_tls(), address.is_tls()) {
@@ -54,8 +56,9 @@ pub(super) fn opener(
     }
     Ok(Opener {
         dialer: Dialer {
+            lookups: Lookups::new(),
             #[cfg(feature = "tls-rustls")]
-            tls: super::tls::Tls::new(settings.tls)?,
+            tls: super::tls::Tls::new(settings.tls, limit)?,
         },
         login,
         credentials: settings.credentials,
@@ -64,6 +67,7 @@ pub(super) fn opener(
         asks_no_native: AtomicBool::new(false),
         replicas: settings.replicas,
         node_timeout: context.node_timeout,
+        limit,
         is_cluster: false,
     })
 }

@@ -1,6 +1,6 @@
 //! The bytes to a server: a socket, with TLS or without.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::future::{FutureExt, select_ok};
 use redis::io::tcp::socket2;
@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 #[cfg(feature = "tls-rustls")]
 use super::tls::Tls;
 use super::{
+    lookup::Lookups,
     socket::Socket,
     transport::{CloseReason, Transport},
     url::Address,
@@ -25,6 +26,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// Opens sockets.
 pub(super) struct Dialer {
+    pub(super) lookups: Arc<Lookups>,
     #[cfg(feature = "tls-rustls")]
     pub(super) tls: Tls,
 }
@@ -51,11 +53,11 @@ impl Dialer {
     ) -> Result<Transport, String> {
         match address {
             Address::Tcp { host, port } => {
-                Ok(Transport::new(Socket::new(tcp(host, *port).await?), close_reason))
+                Ok(Transport::new(Socket::new(self.tcp(host, *port).await?), close_reason))
             }
             #[cfg(feature = "tls-rustls")]
             Address::Tls { host, port } => {
-                let tcp = Socket::new(tcp(host, *port).await?);
+                let tcp = Socket::new(self.tcp(host, *port).await?);
                 Ok(Transport::new(self.tls.secure(host, tcp).await?, close_reason))
             }
             #[cfg(unix)]
@@ -67,37 +69,36 @@ impl Dialer {
             Address::Unix(_) => Err("there are no Unix sockets on this platform".to_owned()),
         }
     }
+
+    /// Connects to all addresses of the host at once and takes the first that answers: one dead
+    /// address of two would otherwise use up the whole time.
+    async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, String> {
+        let addresses = self.lookups.find(host, port).await?;
+        let attempts = addresses.into_iter().map(|it| Box::pin(TcpStream::connect(it)));
+        let attempts: Vec<_> = attempts.collect();
+        if attempts.is_empty() {
+            return Err(format!("cannot resolve {host}: it has no address"));
+        }
+        let (stream, _) = select_ok(attempts).await.map_err(|error| error.to_string())?;
+        set_up(&stream).map_err(|error| error.to_string())?;
+        Ok(stream)
+    }
 }
 
-/// Connects to all addresses of the host at once and takes the first that answers: one dead
-/// address of two would otherwise use up the whole time.
-async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
-    let addresses = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| format!("cannot resolve {host}: {error}"))?;
-    let attempts: Vec<_> = addresses.map(|address| Box::pin(TcpStream::connect(address))).collect();
-    if attempts.is_empty() {
-        return Err(format!("cannot resolve {host}: it has no address"));
-    }
-    let (stream, _) = select_ok(attempts).await.map_err(|error| error.to_string())?;
-
-    let set = || {
-        // Nagle's algorithm would hold a small command back until the previous command is
-        // acknowledged.
-        stream.set_nodelay(true)?;
-        let socket = socket2::SockRef::from(&stream);
-        socket.set_tcp_keepalive(
-            &socket2::TcpKeepalive::new()
-                .with_time(IDLE_BEFORE_PROBES)
-                .with_interval(BETWEEN_PROBES)
-                .with_retries(PROBES),
-        )?;
-        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
-        std::io::Result::Ok(())
-    };
-    set().map_err(|error| error.to_string())?;
-    Ok(stream)
+fn set_up(stream: &TcpStream) -> std::io::Result<()> {
+    // Nagle's algorithm would hold a small command back until the previous command is
+    // acknowledged.
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_keepalive(
+        &socket2::TcpKeepalive::new()
+            .with_time(IDLE_BEFORE_PROBES)
+            .with_interval(BETWEEN_PROBES)
+            .with_retries(PROBES),
+    )?;
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,7 +109,13 @@ mod tests {
     async fn sockets_send_at_once_and_find_out_about_dead_hosts() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let stream = tcp("127.0.0.1", port).await.unwrap();
+        let dialer = Dialer {
+            lookups: Lookups::new(),
+            #[cfg(feature = "tls-rustls")]
+            tls: Tls::new(crate::node::settings::TlsSettings::default(), IDLE_BEFORE_PROBES)
+                .unwrap(),
+        };
+        let stream = dialer.tcp("127.0.0.1", port).await.unwrap();
         assert!(stream.nodelay().unwrap());
         let socket = socket2::SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());

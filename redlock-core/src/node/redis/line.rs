@@ -131,7 +131,7 @@ impl Line {
         let login = match &access.credentials {
             Some(provider) => {
                 let Credentials { user, password } =
-                    provider.ask("the provider of the credentials").await?;
+                    provider.ask("the provider of the credentials", access.limit).await?;
                 let user = (!user.is_empty()).then_some(user);
                 Some(Login { user, password: Some(password), ..access.login.clone() })
             }

@@ -47,6 +47,7 @@ mod info;
 mod kept;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod line;
+mod lookup;
 mod native;
 mod opener;
 mod redirect;
@@ -94,7 +95,7 @@ pub(super) fn spec(
     }
     let name = Arc::clone(&endpoint.name);
     let address = endpoint.address.clone();
-    let opener = opener(endpoint, settings, context)?;
+    let opener = opener(endpoint, settings, context, context.connect_timeout)?;
     let connector = RedisConnector { name: Arc::clone(&name), address, opener };
     Ok(NodeSpec { name, connector: Arc::new(connector) })
 }

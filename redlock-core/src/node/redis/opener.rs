@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::FutureExt;
+use futures_util::future::{FusedFuture, FutureExt};
 use redis::{
     AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError,
     ServerError, aio::MultiplexedConnection,
@@ -36,11 +36,13 @@ pub(super) struct Opener {
     pub(super) protocol: Protocol,
     /// The server has refused RESP3 and taken RESP2: there is no use in asking again.
     pub(super) only_resp2: AtomicBool,
-    /// The server has not answered when it was asked for native commands.
+    /// The server has hung up when it was asked for native commands.
     pub(super) asks_no_native: AtomicBool,
     /// How many replicas have to acknowledge a vote.
     pub(super) replicas: usize,
     pub(super) node_timeout: Duration,
+    /// How long it may take to open a connection.
+    pub(super) limit: Duration,
     /// The servers are members of a cluster: they tell where a key is.
     pub(super) is_cluster: bool,
 }
@@ -71,7 +73,7 @@ impl Opener {
     async fn login(&self) -> Result<Login, Failure> {
         let Some(provider) = &self.credentials else { return Ok(self.login.clone()) };
         let Credentials { user, password } =
-            provider.ask("the provider of the credentials").await?;
+            provider.ask("the provider of the credentials", self.limit).await?;
         Ok(Login {
             user: (!user.is_empty()).then_some(user),
             password: Some(password),
@@ -148,11 +150,14 @@ impl Opener {
         handshake.greet(login, version).await?;
         let native = !self.asks_no_native.load(Ordering::Relaxed);
         let asked = Asked { native, replicas: self.replicas > 0 };
-        let met = handshake.learn(login, version, asked).await.inspect_err(|_| {
-            // Whatever failed, the next try is the other way round: some proxies hang up at an unknown
-            // command.
+        let met = handshake.learn(login, version, asked).await;
+        if met.is_err() && handshake.driver.is_terminated() {
+            // Some proxies hang up at an unknown command, so the next try is the other way round. A server that
+            // has answered knows why it is of no use: all members of a cluster would lose their native commands
+            // because one is a replica.
             self.asks_no_native.store(native, Ordering::Relaxed);
-        })?;
+        }
+        let met = met?;
         // When it is not polled any more, redis-rs leaves the transport open.
         drop(handshake);
         let Some(transport) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };

@@ -81,14 +81,16 @@ impl SentinelConnector {
             telemetry::unencrypted(name);
         }
         let login = first.login.clone();
-        let opener = Arc::new(opener(first, settings, context)?);
+        // For the answers of the sentinels, and then for the connection to the master.
+        let limit = context.connect_timeout / 2;
+        let opener = Arc::new(opener(first, settings, context, limit)?);
         let access = Access {
             opener: Arc::clone(&opener),
             credentials,
             // That of the first URL is that of the masters.
             login,
             login_at_need: true,
-            limit: context.connect_timeout / 2,
+            limit,
         };
         let sentinels = Sentinels { master: master.to_owned(), all, access: Arc::new(access) };
         Ok(Self { name: Arc::clone(name), sentinels: Arc::new(sentinels), opener })
@@ -108,21 +110,26 @@ impl SentinelConnector {
         // A replica that was promoted has been up for long, and a master for a moment.
         identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
         let (name, sentinels) = (Arc::clone(name), Arc::clone(sentinels));
+        let close_reason = exchange.close_reason();
         let connection = Box::new(RedisConnection::new(exchange));
         // A connection to the master, as long as it is the master.
         let connection = ending_by(connection, move |connection| {
             let closed = connection.closed();
             let (name, master) = (Arc::clone(&name), master.clone());
-            let sentinels = Arc::clone(&sentinels);
+            let (sentinels, close_reason) = (Arc::clone(&sentinels), close_reason.clone());
+            let moved = async move {
+                let now = sentinels.moved(&master).await;
+                let reason =
+                    format!("the sentinels have named another master, {}:{}", now.host, now.port);
+                // The end of `closed` fails the commands in flight, with the first reason that is there.
+                close_reason.set(&*reason);
+                NodeError::new(&name, NodeErrorKind::Disconnected, reason)
+            };
             async move {
                 tokio::select! {
                     biased;
                     error = closed => error,
-                    now = sentinels.moved(&master) => {
-                        let reason =
-                            format!("the sentinels have named another master, {}:{}", now.host, now.port);
-                        NodeError::new(&name, NodeErrorKind::Disconnected, reason)
-                    }
+                    error = moved => error,
                 }
             }
             .boxed()
@@ -145,9 +152,13 @@ impl Connector for SentinelConnector {
 }
 
 impl Sentinels {
-    /// How long a client may take to hear of another master.
+    /// For how long a client may go on with a master that was replaced.
+    ///
+    /// The sentinels may have named it just before, when the client began to connect. That takes `connect_timeout`
+    /// at most, twice the limit. They are asked again [`ASK_INTERVAL`] later, and are heard within the limit. Between two
+    /// later questions it is less: the first of them is heard within the limit, too.
     fn overlap(&self) -> Duration {
-        ASK_INTERVAL + self.access.limit
+        ASK_INTERVAL.saturating_add(self.access.limit.saturating_mul(3))
     }
 
     /// The master that more than half of the sentinels name. A sentinel that hangs delays nothing

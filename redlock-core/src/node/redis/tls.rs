@@ -1,12 +1,12 @@
 //! TLS by rustls, below redis-rs: its own has no way to tell that an idle connection broke (see
 //! `connection`), and panics where no `CryptoProvider` is installed (rule 18).
 
-use std::{
-    io,
-    sync::{Arc, OnceLock},
-};
+use std::{io, sync::Arc, time::Duration};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
@@ -24,30 +24,49 @@ use crate::{
     sync::Mutex,
 };
 
+/// How often the machine's authorities are read again at most.
+const BETWEEN_READS: Duration = Duration::from_secs(60);
+
 /// The certificates that this client trusts, and the certificate that it shows.
 pub(super) struct Tls {
-    /// The machine's own authorities are read at the first connection and then kept.
-    roots: OnceLock<Arc<RootCertStore>>,
+    roots: Roots,
     client: Option<ClientCertificate>,
-    /// Kept while the client shows the same certificate, because it has the sessions to resume.
+    /// How long it may take to open a connection.
+    limit: Duration,
+    /// Kept while the client trusts and shows the same certificates, because it has the sessions to resume.
     ready: Mutex<Option<Ready>>,
 }
 
+/// The authorities that this client trusts.
+enum Roots {
+    Given(Arc<RootCertStore>),
+    OfThisMachine(Mutex<Machine>),
+}
+
+#[derive(Default)]
+struct Machine {
+    /// They are read at the first connection and then kept.
+    kept: Option<Arc<RootCertStore>>,
+    /// When they were found to be of no use last.
+    dropped: Option<Instant>,
+}
+
 struct Ready {
+    roots: Arc<RootCertStore>,
     shown: Option<Identification>,
     config: Arc<ClientConfig>,
 }
 
 impl Tls {
     /// Reads what is known already. The error names the setting that cannot be used.
-    pub(super) fn new(settings: TlsSettings) -> Result<Self, LockError> {
+    pub(super) fn new(settings: TlsSettings, limit: Duration) -> Result<Self, LockError> {
         let TlsSettings { ca, client } = settings;
         let roots = ca.as_deref().map(roots_of).transpose()?;
         if let Some(ClientCertificate::Fixed(identification)) = &client {
             read(identification).map_err(|why| LockError::config(format!("tls_client: {why}")))?;
         }
-        let roots = roots.map_or_else(OnceLock::new, OnceLock::from);
-        Ok(Self { roots, client, ready: Mutex::new(None) })
+        let roots = roots.map_or_else(|| Roots::OfThisMachine(Mutex::default()), Roots::Given);
+        Ok(Self { roots, client, limit, ready: Mutex::new(None) })
     }
 
     /// Shakes hands with `host`, whose certificate must be trusted.
@@ -59,10 +78,36 @@ impl Tls {
         let config = self.config().await?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;
-        TlsConnector::from(config)
-            .connect(name, tcp)
-            .await
-            .map_err(|error| tls_errors::explain(&error).unwrap_or_else(|| format!("TLS: {error}")))
+        let secured = TlsConnector::from(config).connect(name, tcp).await;
+        secured.map_err(|error| {
+            if tls_errors::is_of_unknown_authority(&error) {
+                self.read_again();
+            }
+            tls_errors::explain(&error).unwrap_or_else(|| format!("TLS: {error}"))
+        })
+    }
+
+    /// Has the next connection read the machine's authorities: there may be a new one since they were read.
+    fn read_again(&self) {
+        let Roots::OfThisMachine(machine) = &self.roots else { return };
+        let mut machine = machine.lock();
+        if machine.dropped.is_none_or(|it| it.elapsed() >= BETWEEN_READS) {
+            *machine = Machine { kept: None, dropped: Some(Instant::now()) };
+        }
+    }
+
+    async fn roots(&self) -> Result<Arc<RootCertStore>, String> {
+        let machine = match &self.roots {
+            Roots::Given(roots) => return Ok(Arc::clone(roots)),
+            Roots::OfThisMachine(machine) => machine,
+        };
+        let kept = machine.lock().kept.clone();
+        if let Some(roots) = kept {
+            return Ok(roots);
+        }
+        // No lock is held across an await: the runtime of the task that has it may stand still.
+        let read = trusted_by_this_machine().await?;
+        Ok(Arc::clone(machine.lock().kept.get_or_insert(read)))
     }
 
     /// The settings for the next connection.
@@ -71,24 +116,17 @@ impl Tls {
             None => None,
             Some(ClientCertificate::Fixed(identification)) => Some(identification.clone()),
             Some(ClientCertificate::Asked(provider)) => {
-                Some(provider.ask("TLS: the provider of the client certificate").await?)
+                Some(provider.ask("TLS: the provider of the client certificate", self.limit).await?)
             }
         };
-        // No lock is held across an await: the runtime of the task that has it may stand still.
-        let roots = match self.roots.get() {
-            Some(roots) => roots,
-            None => {
-                let read = trusted_by_this_machine().await?;
-                self.roots.get_or_init(|| read)
-            }
-        };
+        let roots = self.roots().await?;
         let mut ready = self.ready.lock();
-        if let Some(ready) = ready.as_ref().filter(|ready| ready.shown == shown) {
+        let is_same = |it: &&Ready| it.shown == shown && Arc::ptr_eq(&it.roots, &roots);
+        if let Some(ready) = ready.as_ref().filter(is_same) {
             return Ok(Arc::clone(&ready.config));
         }
-        let roots = Arc::clone(roots);
-        let config = Arc::new(build(roots, shown.as_ref())?);
-        *ready = Some(Ready { shown, config: Arc::clone(&config) });
+        let config = Arc::new(build(Arc::clone(&roots), shown.as_ref())?);
+        *ready = Some(Ready { roots, shown, config: Arc::clone(&config) });
         Ok(config)
     }
 }
@@ -167,4 +205,28 @@ fn trusted_roots() -> io::Result<RootCertStore> {
         )));
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that no authority knows is dialled once a second.
+    #[tokio::test(start_paused = true)]
+    async fn the_authorities_of_the_machine_are_read_once_a_minute_at_most() {
+        let tls = Tls::new(TlsSettings::default(), BETWEEN_READS).unwrap();
+        let Roots::OfThisMachine(machine) = &tls.roots else { panic!("none were given") };
+        let reads = || {
+            machine.lock().kept = Some(Arc::new(RootCertStore::empty()));
+            tls.read_again();
+            machine.lock().kept.is_none()
+        };
+        assert!(reads());
+        assert!(!reads());
+        tokio::time::advance(BETWEEN_READS - Duration::from_secs(1)).await;
+        assert!(!reads());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(reads());
+        assert!(!reads());
+    }
 }

@@ -22,6 +22,15 @@ pub(super) fn explain(error: &io::Error) -> Option<String> {
     Some(format!("TLS: {advice} ({error})"))
 }
 
+/// Whether an authority has signed the server's certificate that is not among the trusted ones. A new authority may
+/// have the name of an old one.
+pub(super) fn is_of_unknown_authority(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(why)) = error else { return false };
+    let why = format!("{why:?}");
+    ["UnknownIssuer", "BadSignature"].iter().any(|it| why.starts_with(it))
+}
+
 /// Why this client refuses the server's certificate.
 fn servers(why: &str) -> &'static str {
     let advices = [

@@ -1,7 +1,9 @@
 //! A cluster as one connection: the task that waits for its end carries the bytes of all members, and
 //! looks at the cluster when something has changed, and once a second.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::BTreeSet, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration,
+};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
@@ -14,6 +16,7 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     node::{
         Command, Connection, Remaining, Reply, Sender,
+        backoff::Backoff,
         redis::{connection::TAKEN_OVER, exchange::Pushed},
     },
     sync::Mutex,
@@ -24,17 +27,9 @@ use crate::{
 /// from the others serves its clients for a while, and does not tell.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// The same while slots are without a master.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// Between two looks, whatever happens. It doubles up to [`LOOK_AGAIN`] while slots are without a master: each command
-/// for one of them asks for a look.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// The pause after the look that follows this pause.
-fn pause_after(pause: Duration, complete: bool) -> Duration {
-    if complete { PAUSE } else { (pause * 2).min(LOOK_AGAIN) }
-}
+/// The longest time between two looks when something has changed. Each command that has to wait for a look
+/// asks for one.
+const HURRIED: Duration = Duration::from_millis(100);
 
 /// The connections to the members of a cluster.
 pub(super) struct ClusterConnection {
@@ -144,26 +139,41 @@ impl Drop for Driver {
 
 impl Driver {
     /// Returns why the connection is over.
+    ///
+    /// While slots are without a master, looks come less and less often, and so do attempts to connect to members
+    /// that break their connections (rule 14). Both begin anew once a second has passed in which nothing was
+    /// missing and nothing has changed.
     async fn run(&self) -> String {
         let mut looked = Instant::now();
-        let mut pause = PAUSE;
+        // When members were connected last of which the last connection was of no use.
+        let mut tried = looked;
+        let mut backoff = Backoff::new();
         loop {
+            let pause = self.looker.jittered(backoff.pause());
             let complete = self.members.lock().is_complete();
-            pause = pause_after(pause, complete);
-            let next = looked + if complete { LOOK } else { LOOK_AGAIN };
-            tokio::select! {
+            let next = if complete { looked + LOOK } else { tried + pause };
+            let hurried = tokio::select! {
                 biased;
-                () = self.drive(true) => {}
-                () = tokio::time::sleep_until(next) => {}
-            }
-            // Answers that say that something has changed come in crowds.
-            self.driving(tokio::time::sleep_until(looked + pause)).await;
-            let (reached, wanted) = {
-                let members = self.members.lock();
-                (members.reached(), members.wanted())
+                () = self.drive(true) => true,
+                () = tokio::time::sleep_until(next) => false,
             };
-            let found = self.driving(self.looker.look(&reached, &wanted)).await;
+            if hurried {
+                // Answers that say that something has changed come in crowds.
+                self.driving(tokio::time::sleep_until(looked + pause.min(HURRIED))).await;
+            } else if complete {
+                backoff = Backoff::new();
+            }
+            let tries_all = Instant::now() >= next;
+            let (reached, wanted, useless) = {
+                let members = self.members.lock();
+                (members.reached(), members.wanted(), members.useless())
+            };
+            let spared = if tries_all { BTreeSet::new() } else { useless };
+            let found = self.driving(self.looker.look(&reached, &wanted, &spared)).await;
             looked = Instant::now();
+            if tries_all {
+                tried = looked;
+            }
             match found {
                 Ok(found) => {
                     let barred = self.members.lock().apply(found);
@@ -222,22 +232,5 @@ impl Driver {
             }
         })
         .await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_come_less_often_while_slots_are_without_a_master() {
-        let mut pause = PAUSE;
-        let pauses: Vec<_> = [false, false, false, false, false, true, false]
-            .map(|complete| {
-                pause = pause_after(pause, complete);
-                pause.as_millis()
-            })
-            .into();
-        assert_eq!(pauses, [20, 40, 80, 100, 100, 10, 20]);
     }
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     node::{
         Identity, Watchers,
+        backoff::Backoff,
         redis::{
             line::{Access, Line},
             opener::Opener,
@@ -24,6 +25,7 @@ use crate::{
         },
     },
     sync::Mutex,
+    token::{self, Entropy},
 };
 
 /// Looks at the cluster, and connects to masters.
@@ -42,21 +44,29 @@ pub(super) struct Looker {
     pub(super) watchers: Mutex<Arc<Watchers>>,
     /// A member evicts keys by this policy, or does not tell its run id.
     pub(super) advice: Mutex<Identity>,
+    pub(super) entropy: Arc<dyn Entropy>,
 }
 
 impl Looker {
     /// Asks which member has which slots, and connects to the masters that are not `reached`, and to
-    /// the members that are `wanted` for other reasons.
+    /// the members that are `wanted` for other reasons. Those that are `spared` are not connected.
     pub(super) async fn look(
         &self,
         reached: &BTreeSet<Place>,
         wanted: &BTreeSet<Place>,
+        spared: &BTreeSet<Place>,
     ) -> Result<Found, String> {
         let shards = self.shards(reached).await?;
         let masters: BTreeSet<&Place> = shards.iter().map(|it| &it.place).chain(wanted).collect();
-        let missing = masters.into_iter().filter(|place| !reached.contains(place));
+        let missing =
+            masters.into_iter().filter(|place| !reached.contains(place) && !spared.contains(place));
         let opened = join_all(missing.map(|place| self.reach(place))).await;
         Ok(Found { shards, opened })
+    }
+
+    /// This pause and random time.
+    pub(super) fn jittered(&self, pause: Duration) -> Duration {
+        pause + token::up_to(&*self.entropy, Backoff::jitter(pause))
     }
 
     /// Which member has which slots, as the first member tells it that is in touch with the others.

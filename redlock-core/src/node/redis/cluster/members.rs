@@ -26,6 +26,7 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     node::{
         Remaining, Watchers,
+        backoff::Backoff,
         redis::{
             batch::Batch,
             exchange::{Exchange, Pushed},
@@ -49,6 +50,11 @@ struct Member {
     problem: Arc<str>,
     /// Connected since the last look.
     is_new: bool,
+    connected: Instant,
+    /// It has answered a command since then.
+    has_answered: bool,
+    /// Its last connection failed, or ended at once without an answer.
+    is_useless: bool,
     /// How often it was late.
     strikes: Strikes,
 }
@@ -63,6 +69,7 @@ impl Member {
     fn has_ended(&mut self) {
         if let Some(exchange) = self.exchange.take() {
             self.problem = exchange.disconnected().reason;
+            self.is_useless = !self.has_answered && self.connected.elapsed() < Backoff::MAX;
         }
     }
 }
@@ -153,6 +160,7 @@ impl Members {
             let has_ended = exchange.drive(cx).is_ready();
             if exchange.take_heard() {
                 member.strikes.clear();
+                member.has_answered = true;
             }
             // A member may redirect commands and hang up in one go.
             redirected.extend(exchange.take_redirected().into_iter().map(|it| (index, it)));
@@ -181,6 +189,12 @@ impl Members {
     pub(super) fn reached(&self) -> BTreeSet<Place> {
         let reached = self.members.iter().filter(|it| it.exchange.is_some());
         reached.map(|it| it.place.clone()).collect()
+    }
+
+    /// The members that are to be connected after a pause (rule 14).
+    pub(super) fn useless(&self) -> BTreeSet<Place> {
+        let useless = self.members.iter().filter(|it| it.is_useless);
+        useless.map(|it| it.place.clone()).collect()
     }
 
     /// Whether all slots are served.

@@ -14,6 +14,8 @@ mod history;
 mod look;
 mod members;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 use std::{
@@ -66,8 +68,9 @@ impl ClusterConnector {
             return Err(none("Node::cluster"));
         };
         let (name, like) = (Arc::clone(&first.name), first.address.clone());
-        let opener = Arc::new(Opener { is_cluster: true, ..opener(first, settings, context)? });
         let limit = context.connect_timeout / 3;
+        let opener = opener(first, settings, context, limit)?;
+        let opener = Arc::new(Opener { is_cluster: true, ..opener });
         let access = Access {
             opener: Arc::clone(&opener),
             credentials: opener.credentials.clone(),
@@ -75,8 +78,8 @@ impl ClusterConnector {
             login_at_need: false,
             limit,
         };
-        // Another client may go on with a master that was replaced for as long as this.
-        let span = context.sits_out + connection::LOOK + limit;
+        let overlap = overlap(limit);
+        let span = context.sits_out.saturating_add(overlap);
         let looker = Looker {
             name,
             seeds,
@@ -88,8 +91,9 @@ impl ClusterConnector {
             span,
             watchers: Mutex::default(),
             advice: Mutex::default(),
+            entropy: Arc::clone(&context.entropy),
         };
-        let history = History::new(context.restarts, span);
+        let history = History::new(context.restarts, span, overlap);
         Ok(Self {
             looker: Arc::new(looker),
             clock: Arc::clone(&context.clock),
@@ -101,7 +105,8 @@ impl ClusterConnector {
     async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, String> {
         let Self { looker, clock, history, id } = self;
         *looker.watchers.lock() = Arc::clone(watchers);
-        let found = looker.look(&BTreeSet::new(), &BTreeSet::new()).await?;
+        let none = BTreeSet::new();
+        let found = looker.look(&none, &none, &none).await?;
         let answers_within = late::limit(looker.opener.node_timeout);
         let first = found.shards.iter().map(|it| it.id.as_str()).min().unwrap_or_default();
         let id = Arc::clone(id.get_or_init(|| first.into()));
@@ -123,6 +128,15 @@ impl ClusterConnector {
         let connection = ClusterConnection { looker: Arc::clone(looker), members };
         Ok((Box::new(connection) as Box<dyn Connection>, identity))
     }
+}
+
+/// For how long another client may go on with a master that was replaced, if each answer takes `limit` at most.
+///
+/// It may have been named just before, as a look began. A look takes twice the limit: for the answer, and for the
+/// connections to masters, which are all awaited. The next one begins [`LOOK`](connection::LOOK) later at most, and
+/// takes as long.
+fn overlap(limit: Duration) -> Duration {
+    connection::LOOK.saturating_add(limit.saturating_mul(4))
 }
 
 impl Connector for ClusterConnector {

@@ -105,6 +105,20 @@ async fn a_user_without_a_permission_for_tracking_is_not_told_of_changes() {
     }
 }
 
+/// As after a failover: the server is asked for native commands all the same.
+#[tokio::test]
+async fn a_replica_that_is_made_a_master_is_asked_for_native_commands() {
+    let mut server = Server::start();
+    let spec = spec(&server.url("", "")).unwrap();
+    server.admin("REPLICAOF 127.0.0.1 1");
+    assert!(within(spec.connector.connect(&Arc::default())).await.is_err());
+    server.admin("REPLICAOF NO ONE");
+    server.admin("CONFIG RESETSTAT");
+    assert!(within(spec.connector.connect(&Arc::default())).await.is_ok());
+    let stats = server.text("INFO errorstats");
+    assert!(stats.contains("errorstat_ERR:count=2\r\n"), "it knows neither of the two: {stats}");
+}
+
 /// A busy server is asked again.
 #[tokio::test]
 async fn a_server_that_cannot_run_scripts_just_now_is_connected() {

@@ -27,7 +27,8 @@ struct Asked {
 fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
     let endpoint = url::parse(url).unwrap();
     let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
-    let opener = Arc::new(opener(endpoint, NodeSettings::default(), &context()).unwrap());
+    let opener = opener(endpoint, NodeSettings::default(), &context(), limit);
+    let opener = Arc::new(opener.unwrap());
     let access = Access { opener, credentials: None, login, login_at_need: false, limit };
     (Arc::new(Line::new(address)), Arc::new(access))
 }

@@ -12,6 +12,8 @@ mod lines;
 mod memory_node;
 mod places;
 mod released_together;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 mod server;
 mod shared;
 #[cfg(feature = "tls-rustls")]
@@ -146,7 +148,7 @@ fn discreet(error: &NodeError) {
 }
 
 /// The answers of a server that tells nothing of itself, and runs scripts.
-const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
+pub(super) const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
                              -NOSCRIPT No matching script.\r\n:0\r\n\
                              -ERR unknown command\r\n-ERR unknown command\r\n";
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{Member, Members, NONE, Routed};
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -41,7 +43,7 @@ impl Members {
         for (place, reached) in opened {
             self.take_in(place, reached, &shards);
         }
-        self.drop_former(&shards);
+        self.drop_former(&shards, &in_use);
         let served = self.assign(&shards);
         self.keep(&in_use);
         let barred = self.history.lock().look(&served, self.clock.now());
@@ -67,6 +69,9 @@ impl Members {
                 uptime,
                 problem: "its connection has ended".into(),
                 is_new: true,
+                connected: Instant::now(),
+                has_answered: false,
+                is_useless: false,
                 strikes: Strikes::default(),
             },
             Err(problem) => Member {
@@ -76,6 +81,9 @@ impl Members {
                 uptime: None,
                 problem,
                 is_new: false,
+                connected: Instant::now(),
+                has_answered: false,
+                is_useless: true,
                 strikes: Strikes::default(),
             },
         };
@@ -88,12 +96,18 @@ impl Members {
     }
 
     /// Ends the connections to members that have lost all their slots. A member that is taking its
-    /// first slot over has none yet, and stays.
-    fn drop_former(&mut self, shards: &[Shard]) {
+    /// first slot over has none yet, and stays while commands wait for it or it has some to answer.
+    ///
+    /// A former master is left whatever it has to answer: it may be cut off from the others, and would give locks
+    /// beside its successor for as long as it is asked for some.
+    fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, Place)]) {
         let wanted = self.wanted();
         for member in std::mem::take(&mut self.members) {
-            let has_slots = shards.iter().any(|it| it.place == member.place);
-            if has_slots || wanted.contains(&member.place) && member.exchange.is_some() {
+            let at = |place: &Place| *place == member.place;
+            let has_slots = shards.iter().any(|it| at(&it.place));
+            let had_slots = in_use.iter().any(|(_, place)| at(place));
+            let is_wanted = wanted.iter().any(at) && member.exchange.is_some();
+            if has_slots || is_wanted || !had_slots && member.unanswered().next().is_some() {
                 self.members.push(member);
             } else if let Some(mut exchange) = member.exchange {
                 exchange.close_reason().set("it is no master of the cluster any more");

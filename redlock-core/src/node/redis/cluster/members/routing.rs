@@ -36,7 +36,8 @@ impl Members {
         batch
     }
 
-    /// Gives one command to the member that has its slot, or to the one that is taking the slot over.
+    /// Gives one command to the member that has its slot, or to the one that is taking the slot over. While there
+    /// is none, the next look is due without its asking.
     pub(super) fn route(&mut self, routed: Routed) {
         let Routed { batch, place, slot, to, asking, hops } = &routed;
         let (place, slot, asking, hops) = (*place, *slot, *asking, *hops);
@@ -61,13 +62,11 @@ impl Members {
                 let reason = format!("{}:{} of the cluster: {problem}", at.host, at.port);
                 let error = NodeError::new(&self.name, NodeErrorKind::Down, reason);
                 batch.answer(place, Err(error));
-                self.want_look();
             }
             None => {
                 let reason = format!("no member of the cluster has slot {slot}");
                 let error = NodeError::new(&self.name, NodeErrorKind::Down, reason);
                 batch.answer(place, Err(error));
-                self.want_look();
             }
         }
     }
@@ -124,7 +123,7 @@ impl Members {
             // look notes the move.
             if !member.process.id.is_empty() {
                 // Both were masters before: the slot has moved, and its keys with it.
-                self.history.lock().moved(slot, &member.process);
+                self.history.lock().moved(slot, &member.process, self.clock.now());
             }
             if !answers_more && let Some(owner) = self.owners.get_mut(usize::from(slot)) {
                 *owner = u16::try_from(index).unwrap_or(NONE);

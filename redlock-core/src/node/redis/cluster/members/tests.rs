@@ -63,7 +63,7 @@ fn two() -> (Members, [DuplexStream; 2]) {
         shards: vec![shard(0..=last - 1, 1), shard(last..=last, 2)],
         opened: vec![first, second],
     };
-    let history = Arc::new(Mutex::new(History::new(Restarts::Observed, LIMIT)));
+    let history = Arc::new(Mutex::new(History::new(Restarts::Observed, LIMIT, LIMIT)));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut members = Members::new(&name, &clock, &Arc::default(), &history, LIMIT / 2);
     assert_eq!(members.apply(found), 0);
@@ -128,7 +128,7 @@ async fn a_member_that_redirects_and_hangs_up_loses_no_command() {
 /// The names of the commands that come next on a connection.
 async fn heard(end: &mut DuplexStream) -> Vec<&'static str> {
     let mut buffer = vec![0; 64 * 1024];
-    let read = end.read(&mut buffer).await.unwrap();
+    let read = tokio::time::timeout(LIMIT, end.read(&mut buffer)).await.expect("commands").unwrap();
     let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
     let lines = text.split("\r\n");
     lines.filter_map(|line| ["SET", "EVAL"].into_iter().find(|name| *name == line)).collect()
@@ -157,6 +157,12 @@ fn look(port: u16) -> Found {
     let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
     let shards = vec![shard(0..=last - 1, port), shard(last..=last, 3 - port)];
     Found { shards, opened: Vec::new() }
+}
+
+/// The findings of a look, with all slots at the member with this port.
+fn look_at_one(port: u16) -> Found {
+    let shard = Shard { slots: 0..=SLOTS - 1, place: place(port), id: format!("{port}") };
+    Found { shards: vec![shard], opened: Vec::new() }
 }
 
 /// Handles what has come.
@@ -215,6 +221,37 @@ async fn a_member_that_takes_a_slot_over_does_not_own_it_before_a_look_says_so()
     assert_eq!(heard(&mut second).await, ["SET"]);
     members.apply(look(1));
     assert_eq!(members.owners[usize::from(slot_of(KEY))], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_answer() {
+    let (mut members, [mut first, mut second]) = two();
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(&mut first).await, ["SET"]);
+    first.write_all(moved_to(2).replace("MOVED", "ASK").as_bytes()).await.unwrap();
+    drive(&mut members).await;
+    assert_eq!(heard(&mut second).await, ["SET"]);
+    members.apply(look_at_one(1));
+    // To `ASKING`, too.
+    second.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
+    assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
+    members.apply(look_at_one(1));
+    assert_eq!(members.members.len(), 1, "it has nothing left to answer");
+}
+
+/// It may be cut off from the others, and would give locks for as long as this client asks it for some.
+#[tokio::test(start_paused = true)]
+async fn a_master_that_was_replaced_is_left_with_commands_to_answer() {
+    let (mut members, [mut first, _second]) = two();
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(&mut first).await, ["SET"]);
+    members.apply(look_at_one(2));
+    assert_eq!(members.owners[usize::from(slot_of(KEY))], 0);
+    assert_eq!(members.members[0].place, place(2));
+    let [Err(error)] = &answered(&mut members, &[grant]).await[..] else { panic!("it is left") };
+    assert!(error.may_have_run && error.reason.contains("no master"), "{error}");
 }
 
 /// It looks like another process once it has its name, and the slot would sit out.
