@@ -46,7 +46,8 @@ pub enum LockError {
     },
     /// Too many nodes failed for a quorum, or the quorum came too late to be of use.
     ///
-    /// From a request it means that nothing ran. From [`release`](crate::LockGuard::release),
+    /// From a request it means that nothing ran. A request returns it when its `wait` or its retries are over, or if
+    /// the lock expires before the body has begun. From [`release`](crate::LockGuard::release),
     /// [`extend`](crate::LockGuard::extend) and [`force_release`](crate::Redlock::force_release) it means that the
     /// outcome is unknown. An attempt ends as soon as it cannot
     /// succeed. If some nodes refuse and others fail, the answers that arrive first decide between this and

@@ -24,13 +24,20 @@ macro_rules! call_settings {
                 /// - If the runtime that reads the answers is blocked or has ended, the attempt is made again on the
                 ///   runtime of the caller.
                 ///
+                /// A request also waits for a quorum: [`NoQuorum`](crate::LockError::NoQuorum) is returned when this
+                /// time or the retries are over, and not at once. During an outage of the nodes, each request takes its
+                /// whole `wait`. With `Duration::MAX` it waits through the outage.
+                ///
                 /// Zero means at most one attempt. If other clients waited a moment ago, such a request first checks
                 /// whether they still wait. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. A waiter that a release wakes makes no
                 /// timed retries. It gives up after the time that this many retries would have taken, with the
-                /// jitter. In a queue of this process, every `retry_delay` counts as one retry. `wait` is a limit as
-                /// well. Unset by default: `wait` is then the only limit.
+                /// jitter, even if a later release within `wait` would have woken it. In a queue of this process,
+                /// every `retry_delay` counts as one retry. Zero means at most one attempt, as for `wait`.
+                ///
+                /// `wait` is a limit as well: the shorter of the two ends the waiting. Unset by default: `wait` is
+                /// then the only limit.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. The default of a

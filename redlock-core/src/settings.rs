@@ -37,8 +37,8 @@ macro_rules! client_settings {
             /// host and process id.
             client_name: String = default_client_name(),
                 set by (name: impl Into<String>) => ascii_name(&name.into());
-            /// Whether a node that restarted may vote on new locks at once. Default:
-            /// [`Restarts::Observed`].
+            /// Whether a node that restarted may vote on new locks at once. If it may not, a client with this node
+            /// alone gets no new lock for `max_ttl` and its drift allowance. Default: [`Restarts::Observed`].
             restarts: Restarts = Restarts::default(), set by (restarts: Restarts) => restarts;
             /// The most waiters for one resource in this process. Further requests fail with
             /// [`LockError::Held`] at once. Default: 1000.

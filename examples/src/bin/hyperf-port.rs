@@ -20,8 +20,9 @@ use std::{error::Error, time::Duration};
 use redlock_core::{LockError, Redlock, pools, redlock};
 
 /// `resource`: any text, or a template over the arguments. `poolName`: `pools`. `retryCount` counts
-/// attempts in PHP and retries here: one less. `retryDelay`, `clockDriftFactor` and `ttl` are
-/// themselves.
+/// attempts in PHP and retries here: one less. `retryDelay` is the longest pause in PHP, and half of
+/// it the shortest: for the same pauses, write half of it as `retry_delay` and as `retry_jitter`.
+/// `clockDriftFactor` and `ttl` are themselves.
 #[redlock(
     resource = "redlock-hyperf-test",
     pools = ["default"],
