@@ -111,7 +111,11 @@ impl Listener for Wake {
         let mut each = self.keys.iter().zip(signals);
         let signal = each.find(|(it, _)| ***it == *key).map_or(Signal::Changed, |(_, it)| it);
         if signal == Signal::Turn {
-            self.state.lock().giver = Some(node);
+            let mut state = self.state.lock();
+            state.giver = Some(node);
+            // A server writes these keys with the turn, and pushes that: no turn of another waiter is meant.
+            state.told[Signal::Next as usize] = false;
+            state.told[Signal::Near as usize] = false;
         }
         self.tell(signal);
     }
@@ -168,7 +172,11 @@ mod tests {
         for signal in [Signal::Next, Signal::Near, Signal::Changed] {
             assert_eq!((wake.take(), wake.giver()), (Some(signal), None));
         }
-        wake.changed(0, &turn);
+        // In the order of a server.
+        for key in [&near, &next, &turn] {
+            wake.changed(0, key);
+        }
         assert_eq!((wake.take(), wake.giver()), (Some(Signal::Turn), Some(0)));
+        assert_eq!(wake.take(), None);
     }
 }

@@ -39,7 +39,7 @@ fn a_hold_whose_time_is_over_blocks_no_waiter_although_the_runtime_of_the_schedu
     let guard = first.block_on(request.into_future()).unwrap();
     second.block_on(async {
         let waits = redlock.lock("r").wait(Duration::from_secs(600)).into_future();
-        tokio::time::timeout(Duration::from_secs(60), waits).await.unwrap().unwrap();
+        drop(tokio::time::timeout(Duration::from_secs(60), waits).await.unwrap().unwrap());
     });
     assert!(!guard.is_valid());
 }

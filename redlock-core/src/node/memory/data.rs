@@ -170,7 +170,7 @@ impl Data {
             Action::RaiseBarrier { life, insists } => {
                 self.readers.raise_barrier(claim, life, insists, now)
             }
-            Action::LowerBarrier => self.readers.lower_barrier(claim),
+            Action::LowerBarrier => self.readers.lower_barrier(claim, now),
             Action::FindPermits { count, from, most, asker } => {
                 self.find_permits(claim, (count, from), most, asker, told)
             }

@@ -60,12 +60,17 @@ impl Readers {
         if is_stopped && matches!(action, Action::Grant { .. }) {
             return (Reply::Foreign, false);
         }
+        // A server has forgotten all of them when the last has expired, and each of them when the next one comes.
+        let was_there = self.until(&claim.key, now).is_some()
+            && self.by_key.get(&claim.key).is_some_and(|it| it.contains_key(&claim.value));
         let readers = self.by_key.entry(Arc::clone(&claim.key)).or_default();
+        if was_there && matches!(action, Action::Grant { .. }) {
+            // Under a second name of the node. A node has one vote for a reader, as it has for a writer.
+            return (Reply::Foreign, false);
+        }
         readers.retain(|_, until| *until > now);
         let found = readers.get_mut(&claim.value);
         let done = match (action, found) {
-            // Under a second name of the node. A node has one vote for a reader, as it has for a writer.
-            (Action::Grant { .. }, Some(_)) => (Reply::Foreign, false),
             (Action::Grant { ttl } | Action::Heal { ttl }, _) => {
                 readers.insert(claim.value.clone(), now + ttl.as_secs_f64());
                 (Reply::Done, true)
@@ -117,8 +122,8 @@ impl Readers {
     }
 
     /// The writer does not wait any more.
-    pub(super) fn lower_barrier(&mut self, claim: &Claim) -> Reply {
-        match self.barriers.get(&claim.key) {
+    pub(super) fn lower_barrier(&mut self, claim: &Claim, now: f64) -> Reply {
+        match self.barriers.get(&claim.key).filter(|it| it.until > now) {
             Some(barrier) if barrier.writer == claim.value => {
                 self.barriers.remove(&claim.key);
                 Reply::Done
