@@ -13,6 +13,9 @@ pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL, HAProxy and C
 /// How many tests of a suite run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// Says to `examples/tests/manual.rs` that this build has made the command line.
+const PROGRAMS_BUILT: &str = "REDLOCK_PROGRAMS_BUILT";
+
 /// Two for each processor: most tests wait for servers and for timeouts most of the time.
 fn threads() -> usize {
     2 * thread::available_parallelism().map_or(1, usize::from)
@@ -60,6 +63,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((suite, rest)) => command.args(suite).args(rest),
         None => command.arg("--workspace").args(arguments),
     };
+    // Only a run of everything builds the command line for certain.
+    if arguments.is_empty() {
+        command.env(PROGRAMS_BUILT, "1");
+    }
     if env::var_os(THREADS).is_none() {
         command.env(THREADS, threads().to_string());
     }
