@@ -13,6 +13,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     shell::run(command)
 }
 
+/// Builds what [`run`] runs.
+pub(crate) fn build() -> Result<(), Failure> {
+    shell::run_aside(tests().arg("--no-run"))
+}
+
 fn tests() -> Command {
     let mut command = shell::cargo(["test", "--quiet", "-p", "redlock-races", "--test", "races"]);
     with_cfg(&mut command);

@@ -35,6 +35,14 @@ pub(crate) fn run_share() -> Result<(), Failure> {
     shell::run(simulation(&["--crowd", "--seeds", CROWDS].map(str::to_owned)))
 }
 
+/// Builds what [`run_share`] runs.
+pub(crate) fn build() -> Result<(), Failure> {
+    let mut command = shell::cargo(["build"]);
+    command.args(PROGRAM);
+    with_cfg(&mut command);
+    shell::run_aside(&command)
+}
+
 /// Clippy over what is behind the cfg, which no other build sees.
 pub(crate) fn lint() -> Result<(), Failure> {
     let packages = ["-p", "redlock-core", "-p", "redlock-tests"];

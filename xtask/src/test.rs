@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the tests of all packages, and a share of what has tasks of its own.
 
-use std::{env, thread};
+use std::{env, panic, thread};
 
 use crate::{
     bench, browser, haproxy, postgres, races, redis_server,
@@ -63,18 +63,22 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((suite, rest)) => command.args(suite).args(rest),
         None => command.arg("--workspace").args(arguments),
     };
-    // Only a run of everything builds the command line for certain.
-    if arguments.is_empty() {
-        command.env(PROGRAMS_BUILT, "1");
-    }
     if env::var_os(THREADS).is_none() {
         command.env(THREADS, threads().to_string());
     }
-    shell::run(command)?;
     // A filter asks for some of the tests only.
     if !arguments.is_empty() {
-        return Ok(());
+        return shell::run(command);
     }
+    // Only a run of everything builds the command line for certain.
+    command.env(PROGRAMS_BUILT, "1");
+    // Most suites wait for servers: meanwhile the rest is built, in directories of its own.
+    thread::scope(|scope| {
+        let rest = scope
+            .spawn(|| bench::build().and_then(|()| sim::build()).and_then(|()| races::build()));
+        shell::run(command)?;
+        rest.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })?;
     bench::test()?;
     sim::run_share()?;
     races::run(&[])
