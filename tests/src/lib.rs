@@ -29,6 +29,7 @@ mod cluster;
 mod events;
 mod haproxy;
 pub mod history;
+#[cfg(feature = "lost-updates")]
 pub mod lost_updates;
 #[cfg(doctest)]
 mod manual;

@@ -30,6 +30,11 @@ pub(crate) fn test() -> Result<(), Failure> {
     shell::run(cargo(&["test"]))
 }
 
+/// Builds what [`test()`] runs.
+pub(crate) fn build() -> Result<(), Failure> {
+    shell::run_aside(&cargo(&["test", "--no-run"]))
+}
+
 fn cargo(words: &[&str]) -> Command {
     let mut command = shell::cargo(words);
     command.args(["--quiet", "--manifest-path", "bench/Cargo.toml"]);

@@ -8,16 +8,27 @@ pub(crate) const ABOUT: &str =
     "runs threads of a client in many orders: REDLOCK_ORDERS=N for more, or the name of a test";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let mut command = shell::cargo(["test", "--quiet", "-p", "redlock-core", "--test", "races"]);
+    let mut command = tests();
     command.args(arguments);
-    with_cfg(&mut command);
     shell::run(command)
+}
+
+/// Builds what [`run`] runs.
+pub(crate) fn build() -> Result<(), Failure> {
+    shell::run_aside(tests().arg("--no-run"))
+}
+
+fn tests() -> Command {
+    let mut command = shell::cargo(["test", "--quiet", "-p", "redlock-races", "--test", "races"]);
+    with_cfg(&mut command);
+    command
 }
 
 /// Clippy over what is behind the cfg, which no other build sees.
 pub(crate) fn lint() -> Result<(), Failure> {
-    let mut command = shell::cargo(["clippy", "-p", "redlock-core", "--lib", "--test", "races"]);
-    command.args(["--", "--deny=warnings"]);
+    let packages = ["-p", "redlock-core", "-p", "redlock-races"];
+    let mut command = shell::cargo(["clippy", "--no-default-features", "--lib", "--test", "races"]);
+    command.args(packages).args(["--", "--deny=warnings"]);
     with_cfg(&mut command);
     shell::run(command)
 }

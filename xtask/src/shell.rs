@@ -1,6 +1,12 @@
 //! Running other programs: what is run is printed first, and a failure says which it was.
 
-use std::{borrow::BorrowMut, ffi::OsStr, fmt, path::PathBuf, process::Command};
+use std::{
+    borrow::BorrowMut,
+    ffi::OsStr,
+    fmt,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 /// Why a task did not succeed, in one line.
 #[derive(Debug)]
@@ -70,6 +76,27 @@ pub(crate) fn run(mut command: impl BorrowMut<Command>) -> Result<(), Failure> {
     }
 }
 
+/// Runs the command beside what the terminal shows, which it leaves alone: what it prints is part of its failure.
+/// At a low priority, so that it takes the time that others leave.
+pub(crate) fn run_aside(command: &Command) -> Result<(), Failure> {
+    let line = display(command);
+    let mut nice = Command::new("nice");
+    nice.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
+    match nice.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let (out, err) = (output.stdout, output.stderr);
+            let printed = [out, err].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+            Err(Failure::new(format!("`{line}` ended with {}:\n{printed}", output.status)))
+        }
+        Err(error) => Err(Failure::new(format!("`nice {line}` could not be run: {error}"))),
+    }
+}
+
 /// The command as a user would type it.
 fn display(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program()).file_name();
@@ -92,6 +119,18 @@ mod tests {
         let mut command = Command::new("/usr/bin/tool");
         command.args(["one", "two words"]).env("FLAGS", "-D warnings");
         assert_eq!(display(&command), "FLAGS=\"-D warnings\" tool one \"two words\"");
+    }
+
+    #[test]
+    fn a_command_aside_has_its_variables_and_tells_what_it_printed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo about $IT; exit $CODE"]).env("IT", "colours").env("CODE", "3");
+        let failure = run_aside(&command).unwrap_err().to_string();
+        assert!(
+            failure.contains("exit status: 3") && failure.ends_with("about colours\n"),
+            "{failure}"
+        );
+        run_aside(command.env("CODE", "0")).unwrap();
     }
 
     #[test]

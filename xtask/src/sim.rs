@@ -8,8 +8,15 @@ pub(crate) const ABOUT: &str =
     "runs seeded schedules: --seeds N [--from M] [--crowd], or replays one: --seed N [--crowd]";
 
 /// The program, as cargo is asked for it.
-pub(crate) const PROGRAM: [&str; 6] =
-    ["--quiet", "--release", "-p", "redlock-tests", "--bin", "redlock-sim"];
+pub(crate) const PROGRAM: [&str; 7] = [
+    "--quiet",
+    "--release",
+    "-p",
+    "redlock-tests",
+    "--no-default-features",
+    "--bin",
+    "redlock-sim",
+];
 
 /// What it is compiled with.
 pub(crate) const FLAGS: &str = "--cfg redlock_sim --cfg tokio_unstable";
@@ -28,10 +35,18 @@ pub(crate) fn run_share() -> Result<(), Failure> {
     shell::run(simulation(&["--crowd", "--seeds", CROWDS].map(str::to_owned)))
 }
 
+/// Builds what [`run_share`] runs.
+pub(crate) fn build() -> Result<(), Failure> {
+    let mut command = shell::cargo(["build"]);
+    command.args(PROGRAM);
+    with_cfg(&mut command);
+    shell::run_aside(&command)
+}
+
 /// Clippy over what is behind the cfg, which no other build sees.
 pub(crate) fn lint() -> Result<(), Failure> {
     let packages = ["-p", "redlock-core", "-p", "redlock-tests"];
-    let mut command = shell::cargo(["clippy", "--lib", "--bins"]);
+    let mut command = shell::cargo(["clippy", "--no-default-features", "--lib", "--bins"]);
     command.args(packages).args(["--", "--deny=warnings"]);
     with_cfg(&mut command);
     shell::run(command)

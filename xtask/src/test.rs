@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the tests of all packages, and a share of what has tasks of its own.
 
-use std::{env, thread};
+use std::{env, panic, thread};
 
 use crate::{
     bench, browser, haproxy, postgres, races, redis_server,
@@ -12,6 +12,9 @@ pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL, HAProxy and C
 
 /// How many tests of a suite run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Says to `examples/tests/manual.rs` that this build has made the command line.
+const PROGRAMS_BUILT: &str = "REDLOCK_PROGRAMS_BUILT";
 
 /// Two for each processor: most tests wait for servers and for timeouts most of the time.
 fn threads() -> usize {
@@ -63,11 +66,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if env::var_os(THREADS).is_none() {
         command.env(THREADS, threads().to_string());
     }
-    shell::run(command)?;
     // A filter asks for some of the tests only.
     if !arguments.is_empty() {
-        return Ok(());
+        return shell::run(command);
     }
+    // Only a run of everything builds the command line for certain.
+    command.env(PROGRAMS_BUILT, "1");
+    // Most suites wait for servers: meanwhile the rest is built, in directories of its own.
+    thread::scope(|scope| {
+        let rest = scope
+            .spawn(|| bench::build().and_then(|()| sim::build()).and_then(|()| races::build()));
+        shell::run(command)?;
+        rest.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })?;
     bench::test()?;
     sim::run_share()?;
     races::run(&[])

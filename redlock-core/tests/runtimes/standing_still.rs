@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use redlock_core::{LockError, MemoryNode, Redlock, Released};
+use redlock_core::{LockError, LockRequest, MemoryNode, Redlock, Released};
 use tokio::time::sleep;
 
 use crate::{client, driven, nodes, runtime};
@@ -62,35 +62,51 @@ fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
     first.block_on(async { sleep(Duration::from_millis(1)).await });
 }
 
-/// These wait for no retry that would find the tasks of the nodes asleep.
+/// Like the next three, it waits for no retry that would find the tasks of the nodes asleep.
 #[test]
 fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
-    for (warms, kind) in [(true, 0), (false, 0), (false, 1), (false, 2)] {
-        let nodes = nodes();
-        let redlock = client(&nodes);
-        let (first, second) = (runtime(), runtime());
-        first.block_on(async {
-            if warms {
-                drop(redlock.lock("warm").await.unwrap());
-            } else {
-                redlock.health().await;
-            }
-        });
-        second.block_on(async {
-            if warms {
-                let _theirs = client(&nodes).lock("r").await.unwrap();
-                let error = redlock.try_lock("r").await.unwrap_err();
-                let LockError::Held { attempts, .. } = error else { panic!("{error}") };
-                assert_eq!(attempts, 1, "that of which no task has read the answers was none");
-            }
-            let r = redlock.try_lock("r2");
-            let request = [r.clone(), r.clone().shared(), r.permits(2)].into_iter().nth(kind);
-            let guard = request.unwrap().await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Released::Ours);
-            sleep(Duration::from_millis(10)).await;
-        });
-        assert!(nodes.iter().all(|node| node.keys().is_empty()), "the key of an attempt stays");
-    }
+    try_once_from_another_runtime(true, |request| request);
+}
+
+#[test]
+fn first_requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
+    try_once_from_another_runtime(false, |request| request);
+}
+
+#[test]
+fn shared_requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
+    try_once_from_another_runtime(false, LockRequest::shared);
+}
+
+#[test]
+fn permit_requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
+    try_once_from_another_runtime(false, |request| request.permits(2));
+}
+
+/// With `warms`, the first runtime has locked before, and a lock of another client is asked for first.
+fn try_once_from_another_runtime(warms: bool, kind: fn(LockRequest) -> LockRequest) {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async {
+        if warms {
+            drop(redlock.lock("warm").await.unwrap());
+        } else {
+            redlock.health().await;
+        }
+    });
+    second.block_on(async {
+        if warms {
+            let _theirs = client(&nodes).lock("r").await.unwrap();
+            let error = redlock.try_lock("r").await.unwrap_err();
+            // That of which no task has read the answers was none.
+            assert!(matches!(error, LockError::Held { attempts: 1, .. }), "{error:?}");
+        }
+        let guard = kind(redlock.try_lock("r2")).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        sleep(Duration::from_millis(10)).await;
+    });
+    assert!(nodes.iter().all(|node| node.keys().is_empty()), "the key of an attempt stays");
 }
 
 /// It connects anew, which takes longer than a command may.

@@ -25,6 +25,7 @@ fn no_text_speaks_of_somebody() {
         "tests/src",
         "tests/tests",
         "tests/model",
+        "tests/races",
         "examples/src",
         "bench/src",
         "xtask/src",

@@ -2,6 +2,7 @@
 
 mod across;
 mod answers;
+mod at_scale;
 mod entries;
 mod following;
 mod looking;
@@ -9,7 +10,6 @@ mod no_memory;
 mod own_turns;
 mod passing_on;
 mod requests;
-mod scale;
 mod turn_over;
 mod waking;
 
