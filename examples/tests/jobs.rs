@@ -194,18 +194,34 @@ async fn a_min_hold_below_the_difference_of_clocks_runs_a_tick_twice() {
     replicas.into_iter().for_each(Peer::kill);
 }
 
-/// Runs two replicas in one process for some ticks, and returns what they say at the end.
-async fn two_replicas(min_hold: &'static str) -> String {
+/// Runs two replicas in one process for two ticks, and returns how many reports they wrote.
+async fn two_replicas(min_hold: &'static str) -> u64 {
     let run = tokio::task::spawn_blocking(move || {
-        Command::new(CRON).env("TICKS", "2").env("MIN_HOLD_SECONDS", min_hold).output().unwrap()
+        let mut cron = Command::new(CRON);
+        cron.envs([("TICKS", "2"), ("MIN_HOLD_SECONDS", min_hold), ("NODE_TIMEOUT_MS", "2000")]);
+        cron.output().unwrap()
     });
     let output = within("two replicas", run).await.unwrap();
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
+    let text = String::from_utf8(output.stdout).unwrap();
+    let written =
+        text.lines().last().and_then(|it| it.strip_suffix(" reports in 2 ticks")?.parse().ok());
+    written.ok_or(text).unwrap()
+}
+
+/// Two replicas write so many reports in two ticks. On a busy machine, a replica may not get a lock in time and write
+/// fewer, which says nothing.
+async fn reports(expected: u64, min_hold: &'static str) {
+    eventually("the replicas are in time", async || {
+        let written = two_replicas(min_hold).await;
+        assert!(written <= expected, "{written} reports in 2 ticks");
+        written == expected
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn without_min_hold_a_replica_that_waits_runs_the_tick_again() {
-    assert_eq!(two_replicas("60").await, "2 reports in 2 ticks");
-    assert_eq!(two_replicas("0").await, "4 reports in 2 ticks");
+    reports(2, "60").await;
+    reports(4, "0").await;
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     port,
     process::Process,
-    server::{Server, ServerBuilder, connections_in},
+    server::{Server, ServerBuilder},
     wait::{LIMIT, wait_blocking},
 };
 
@@ -136,21 +136,15 @@ impl Sentinels {
         master.command(&[&["ACL", "SETUSER"][..], &REPLICA[..]].concat());
     }
 
-    /// How many connections each sentinel has accepted since its start, that of this question included.
-    pub fn connections(&self) -> Vec<u64> {
-        let count = |port: &u16| {
-            let stats = ask(*port, None, &["INFO", "stats"]).unwrap();
-            let stats: String = redis::from_redis_value(stats).unwrap();
-            connections_in(&stats)
-        };
-        self.ports.iter().map(count).collect()
+    /// What each sentinel says of its open connections, a line for each of them. That of this question is among them.
+    pub fn clients(&self) -> Vec<String> {
+        let lists = self.tell(&["CLIENT", "LIST"]).into_iter();
+        lists.map(|it| redis::from_redis_value(it).unwrap()).collect()
     }
 
-    /// One command to every sentinel.
-    pub fn tell(&self, words: &[&str]) {
-        for port in &self.ports {
-            ask(*port, None, words).unwrap();
-        }
+    /// One command to every sentinel, and what each of them answers.
+    pub fn tell(&self, words: &[&str]) -> Vec<Value> {
+        self.ports.iter().map(|port| ask(*port, None, words).unwrap()).collect()
     }
 }
 

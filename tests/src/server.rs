@@ -9,7 +9,6 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-pub(crate) use queries::connections_in;
 use tempfile::TempDir;
 pub use trouble::Busy;
 

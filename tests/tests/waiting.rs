@@ -285,6 +285,8 @@ const CHANGE: &str = "for number = ARGV[1], ARGV[2] do \
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_that_go_away_leave_next_to_nothing() {
     const TOGETHER: usize = 32;
+    /// With so many, 400 bytes that stay for each would show.
+    const MANY: usize = 100_000;
     let nodes = Nodes::start(3);
     let (ours, theirs) = (client(&nodes).await, client(&nodes).await);
     let round = async |number: usize| {
@@ -323,7 +325,10 @@ async fn waiters_that_go_away_leave_next_to_nothing() {
     })
     .await;
     println!("{} rounds, {before} then {} KiB", rounds(), resident());
-    // Allocators keep this much for themselves. A queue that stayed for each waiter would take far
-    // more.
-    assert!(resident() < before + 32 * 1024, "{before} KiB became {} KiB", resident());
+    assert!(ours.waiting().is_empty() && ours.held().is_empty(), "{:?}", ours.waiting());
+    // Allocators keep this much for themselves. Of a few waiters, nothing that stays would show beside it: a test of
+    // redlock-core, `waiters_that_go_away_leave_nothing_in_their_client`, looks at what is kept for each of them.
+    if rounds() >= MANY {
+        assert!(resident() < before + 32 * 1024, "{before} KiB became {} KiB", resident());
+    }
 }

@@ -368,3 +368,33 @@ async fn a_term_of_limited_length_ends_by_itself() {
     timeout(HOUR, led).await.unwrap().unwrap();
     assert!(begun.elapsed() >= 20 * SECOND);
 }
+
+/// One that is refused, and does not wait, asks again a day later.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_waits_whatever_it_was_told_of_waiting() {
+    let redlock = Redlock::in_memory(3);
+    let held = redlock.lock("r").await.unwrap();
+    let campaign = redlock.lead("r").wait(Duration::ZERO).retry_count(0).retry_delay(24 * HOUR);
+    let led = tokio::spawn(campaign.run(async |_| Break(7)));
+    sleep(HOUR).await;
+    drop(held);
+    assert_eq!(timeout(HOUR, led).await.expect("it waited").unwrap().unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_client_leads_before_min_hold_is_over() {
+    let (nodes, begun) = (nodes(3), Instant::now());
+    let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+    let first = redlock.lead("scheduler").min_hold(20 * SECOND);
+    let first = tokio::spawn(first.run(async |_| {
+        sleep(5 * SECOND).await;
+        Break(())
+    }));
+    sleep(SECOND).await;
+    let terms = Terms::default();
+    let second = replica(&client(&nodes), 1, &terms);
+    terms.until(1).await;
+    assert!(begun.elapsed() >= 20 * SECOND, "the next term began after {:?}", begun.elapsed());
+    first.await.unwrap().unwrap();
+    second.abort();
+}

@@ -1,5 +1,6 @@
 //! Holds over in-memory nodes on paused time.
 
+mod min_hold;
 mod restarts;
 
 use std::{sync::Arc, time::Duration};
@@ -216,45 +217,6 @@ async fn a_client_that_lost_a_lock_is_not_its_holder() {
         panic!("it is held");
     };
     assert!(!by_this_client);
-}
-
-#[tokio::test(start_paused = true)]
-async fn min_hold_keeps_the_key_for_the_rest() {
-    let nodes = nodes(3);
-    let redlock = client(&nodes);
-    let guard = redlock.lock("r").min_hold(Duration::from_secs(20)).await.unwrap();
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!(guard.release().await.unwrap(), Released::Ours);
-    let rest = nodes[0].remaining("redlock:r").unwrap();
-    assert!(rest > Duration::from_secs(14) && rest <= Duration::from_secs(15), "{rest:?}");
-    assert!(redlock.try_lock("r").await.unwrap_err().is_held());
-    sleep(Duration::from_secs(10)).await;
-    let rest = nodes[0].remaining("redlock:r").unwrap();
-    assert!(rest <= Duration::from_secs(5), "nothing lengthens it: {rest:?}");
-    sleep(Duration::from_secs(6)).await;
-    let _ = redlock.try_lock("r").await.unwrap();
-}
-
-/// When the `SET`s reach the nodes late, a release must not free the keys earlier than they would have
-/// gone after a crash.
-#[tokio::test(start_paused = true)]
-async fn min_hold_begins_with_the_hold() {
-    let nodes = nodes(3);
-    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).node_timeout(TTL / 3).build().unwrap();
-    drop(redlock.lock("warm").await.unwrap());
-    nodes.iter().for_each(MemoryNode::hang);
-    let taken = async {
-        sleep(Duration::from_secs(2)).await;
-        nodes.iter().for_each(MemoryNode::resume);
-    };
-    let request = redlock.lock("r").min_hold(Duration::from_secs(20)).into_future();
-    let (guard, ()) = tokio::join!(request, taken);
-    let begun = Instant::now();
-    assert_eq!(guard.unwrap().release().await.unwrap(), Released::Ours);
-    for node in &nodes {
-        let rest = node.remaining("redlock:r").unwrap() + begun.elapsed();
-        assert!(rest >= Duration::from_secs(20), "{rest:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

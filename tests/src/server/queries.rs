@@ -102,7 +102,7 @@ impl Server {
 }
 
 /// How many connections were accepted, as `INFO stats` says.
-pub(crate) fn connections_in(stats: &str) -> u64 {
+fn connections_in(stats: &str) -> u64 {
     let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
     count.and_then(|it| it.trim().parse().ok()).unwrap_or_else(|| panic!("no count in {stats:?}"))
 }

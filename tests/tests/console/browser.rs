@@ -1,11 +1,17 @@
 //! A headless Chromium, driven by its DevTools protocol over a pipe.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
+use redlock_tests::LIMIT;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,7 +30,7 @@ pub(crate) struct Browser {
     answers: BufReader<ChildStdout>,
     session: Option<String>,
     last: u64,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -41,12 +47,13 @@ impl Browser {
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Its children are in this group, too.
+            .process_group(0)
             .spawn()
             .unwrap();
         let commands = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let mut browser =
-            Self { child, commands, answers, session: None, last: 0, _profile: profile };
+        let mut browser = Self { child, commands, answers, session: None, last: 0, profile };
         let page = browser.send("Target.createTarget", json!({ "url": "about:blank" }));
         let target = json!({ "targetId": page["targetId"], "flatten": true });
         let session = browser.send("Target.attachToTarget", target);
@@ -128,8 +135,17 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
+        // Its children may still write for a moment. A panic here could abort the test.
+        let begun = Instant::now();
+        while fs::remove_dir_all(self.profile.path()).is_err()
+            && self.profile.path().exists()
+            && begun.elapsed() < LIMIT
+        {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

@@ -140,7 +140,8 @@ async fn row_14_garbage_breaks_the_connection_of_that_node_alone() {
 
 #[tokio::test]
 async fn row_14_a_reply_that_claims_to_be_huge_takes_no_memory() {
-    let most = peak_memory() + 512 * 1024;
+    // A quarter of what is claimed, for tests beside this one.
+    let most = peak_memory() + 128 * 1024;
     let huge = Flow::Forge(b"$536870911\r\nx");
     one_node_in_trouble(huge, &["no answer", "does not speak"]).await;
     assert!(peak_memory() < most, "{} kB", peak_memory());

@@ -343,3 +343,36 @@ impl Exchange {
         self.calls.take_redirected()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// Rule 18: what a server claims is believed when it has come.
+    #[tokio::test]
+    async fn a_reply_that_claims_to_be_huge_is_given_no_room() {
+        for claim in ["$536870911\r\nx", "$2000000\r\nx", "*536870911\r\n+x\r\n"] {
+            let (mut server, stream) = duplex(64);
+            let close_reason = CloseReason::default();
+            let mut exchange = Exchange::new(Setup {
+                node: "a:1".into(),
+                transport: Transport::new(stream, close_reason.clone()),
+                close_reason,
+                watchers: None,
+                mutes: false,
+                abilities: Abilities { scripts: true, delete: None },
+                wait: None,
+                is_member: false,
+            });
+            server.write_all(claim.as_bytes()).await.unwrap();
+            let has_ended = poll_fn(|cx| exchange.drive(cx)).now_or_never().is_some();
+            assert_eq!(has_ended, claim.contains("536870911"), "{claim:?}");
+            assert!(exchange.heard.capacity() < 1 << 20, "{}", exchange.heard.capacity());
+        }
+    }
+}

@@ -224,3 +224,27 @@ async fn a_waiter_behind_others_keeps_its_place_beside_a_crowd_of_its_client() {
     drop(waits.await.unwrap().unwrap());
     assert!(released.elapsed() < 2000 * MS, "{:?}", released.elapsed());
 }
+
+/// They go in three ways: after their wait, dropped at the front, and dropped behind it.
+#[tokio::test(start_paused = true)]
+async fn waiters_that_go_away_leave_nothing_in_their_client() {
+    let nodes = distant(1);
+    let [ours, theirs] = [(); 2].map(|()| client(&nodes));
+    let round = async |number: u32| {
+        let resource = number.to_string();
+        let guard = theirs.lock(&resource).await.unwrap();
+        let wait = number % 50 * MS / 5;
+        let gone = || timeout(wait, ours.lock(&resource).into_future());
+        match number % 3 {
+            0 => drop(ours.lock(&resource).wait(wait).await.unwrap_err()),
+            1 => drop(gone().await),
+            _ => drop(futures_util::future::join(gone(), gone()).await),
+        }
+        guard.release().await.unwrap();
+    };
+    join_all((0..1000).map(round)).await;
+    sleep(MINUTE).await;
+    assert!(no_lines(&ours) && ours.client().leases.registry.all().is_empty());
+    assert!(ours.client().nodes.iter().all(|node| node.watchers().is_empty()), "still told");
+    assert!(are_empty(&nodes));
+}

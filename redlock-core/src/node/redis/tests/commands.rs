@@ -295,59 +295,6 @@ async fn a_missing_permission_is_named() {
     assert!(error.reason.starts_with("NOPERM") && error.reason.contains("key"), "{error}");
 }
 
-/// A waiter that has missed a report may be alive: it keeps its place.
-#[tokio::test]
-async fn a_release_passes_over_waiters_that_are_late() {
-    let mut server = Server::start();
-    let (mut node, ours, _) = pair(&server.url("", "")).await;
-    let waiters = ["first", "second", "third"].map(|waiter| claim("redlock:a", waiter));
-    let join = Action::Join { place: 0, life: Duration::from_secs(60), listens: Listens::Nothing };
-    for waiter in &waiters {
-        act(&mut *node, waiter, join).await.unwrap();
-    }
-    let alive = "redlock:a:{redlock:a}:alive:";
-    server.admin(&format!("PEXPIRE {alive}first 2000"));
-    for (words, left, late) in [
-        ([(0, "turn:second"), (0, "next:first")], "first third", "third"),
-        ([(0, "turn:first"), (0, "next:third")], "third", "none"),
-    ] {
-        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
-        let woke = act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await;
-        assert_eq!(woke, Ok(Reply::Woke { deleted: true, told: Told::named(&words) }));
-        let queue = server.admin("ZRANGE redlock:a:{redlock:a}:queue 0 -1");
-        let queue: Vec<String> = redis::from_redis_value(queue).unwrap();
-        assert_eq!(queue.join(" "), left);
-        server.admin(&format!("PEXPIRE {alive}{late} 2000"));
-    }
-}
-
-/// Each hears once through each of its keys, and has yet to hear that it is next.
-#[tokio::test]
-async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
-    let mut server = Server::start();
-    let (mut node, ours, _) = pair(&server.url("", "")).await;
-    let join =
-        Action::Join { place: 0, life: Duration::from_millis(5000), listens: Listens::Nothing };
-    for (first_lives_for, expected) in [
-        (4600, "turn:first next:second near:third near:fourth"),
-        (60_000, "turn:first next:second"),
-    ] {
-        for waiter in ["first", "second", "third", "fourth", "fifth"] {
-            act(&mut *node, &claim("redlock:a", waiter), join).await.unwrap();
-        }
-        server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:first {first_lives_for}"));
-        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
-        let monitor = server.monitor();
-        act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await.unwrap();
-        let told = monitor.set_inside(&mut server);
-        let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
-        // The first waiter hears its turn. Its other keys are written so that the server forgets them.
-        let expected = format!("queue:turn near:first next:first {expected}");
-        assert_eq!(told.collect::<Vec<_>>().join(" "), expected);
-        server.admin("DEL redlock:a:{redlock:a}:queue");
-    }
-}
-
 /// The first waiter in a queue gets the turn, and the waiter behind it is told that it is next.
 #[tokio::test]
 async fn a_release_gives_the_turn_to_the_first_that_is_alive() {

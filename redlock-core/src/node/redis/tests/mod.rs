@@ -7,9 +7,11 @@ mod calls;
 mod commands;
 mod connecting;
 mod fence;
+mod late;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod lines;
 mod memory_node;
+mod permits;
 mod places;
 mod released_together;
 #[cfg(feature = "sentinel")]
@@ -29,7 +31,10 @@ use tokio::{
     net::TcpListener,
 };
 
-use self::server::{LIMIT, Server};
+use self::{
+    late::again_if_late,
+    server::{LIMIT, Server},
+};
 use crate::{
     clock::SystemClock,
     error::{Cause, LockError, NodeError, NodeErrorKind},

@@ -1,10 +1,12 @@
-//! A real redis-server on a free port of the loopback. It ends when it is dropped.
+//! A real redis-server on a free port of the loopback. It ends when it is dropped, and when the test's process is
+//! killed.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
@@ -15,11 +17,55 @@ use redis::Value;
 /// Far more than any step here takes, however busy the machine is.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
+/// Kills a program and removes its directory once standard input ends, unless it was told a line before. The other end
+/// of that pipe is in the test's process and nowhere else: it closes when that is killed.
+const KEEPER: &str = r#"read -r _ || { kill -9 "$0"; rm -rf "$1"; }"#;
+
 pub(super) struct Server {
-    process: Child,
+    process: Process,
     pub(super) port: u16,
     directory: PathBuf,
     admin: redis::Connection,
+}
+
+/// A running program, which ends when this is dropped.
+struct Process {
+    program: Child,
+    keeper: Child,
+    /// `None` once the program has ended.
+    lifeline: Option<ChildStdin>,
+}
+
+impl Process {
+    fn new(program: Child, directory: &Path) -> Self {
+        let keeper = Command::new("sh")
+            .args(["-c", KEEPER, &program.id().to_string()])
+            .arg(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Not in the group of the terminal: Ctrl-C would end the keeper together with the test.
+            .process_group(0)
+            .spawn();
+        let mut keeper = keeper.unwrap_or_else(|error| panic!("sh could not be started: {error}"));
+        Self { program, lifeline: keeper.stdin.take(), keeper }
+    }
+
+    /// `kill -9`.
+    fn end(&mut self) {
+        let Some(mut lifeline) = self.lifeline.take() else { return };
+        let _ = self.program.kill();
+        // The keeper goes first: after the wait, the process id may be that of another program.
+        let _ = lifeline.write_all(b"\n");
+        let _ = self.keeper.wait();
+        let _ = self.program.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl Server {
@@ -41,7 +87,7 @@ impl Server {
             // The port is free now. If another process takes it before the server does, try the
             // next one.
             let port = free_port();
-            let mut process = Command::new("redis-server")
+            let program = Command::new("redis-server")
                 .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
                 .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
                 .arg("--dir")
@@ -55,14 +101,9 @@ impl Server {
                          runs these tests"
                     )
                 });
-            loop {
-                if Instant::now() > deadline {
-                    let _ = process.kill();
-                    panic!("redis-server does not come up");
-                }
-                if process.try_wait().unwrap().is_some() {
-                    break;
-                }
+            let mut process = Process::new(program, &directory);
+            while process.program.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < deadline, "redis-server does not come up");
                 let client = redis::Client::open(("127.0.0.1", port)).unwrap();
                 if let Ok(admin) = client.get_connection() {
                     return Self { process, port, directory, admin };
@@ -150,20 +191,18 @@ impl Server {
 
     /// `kill -9`.
     pub(super) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.end();
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.process.id().to_string();
+        let pid = self.process.program.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

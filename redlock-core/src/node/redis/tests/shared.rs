@@ -125,42 +125,47 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
 /// The waiter that is told that it has the turn says nothing more if it has crashed.
 #[tokio::test]
 async fn a_reader_with_the_lock_passes_over_waiters_that_are_late_and_tells_those_behind() {
-    let mut server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
-    let names = ["first", "second", "third", "fourth", "fifth"];
-    for (leaver, late, expected) in [
-        // It had its turn.
-        ("none", &[] as &[&str], "turn:first next:second"),
-        ("first", &[], "turn:second next:third"),
-        ("none", &["first", "third"], "turn:second next:third"),
-        // The one with the turn may have crashed, and those behind it, too.
-        ("none", &names, "turn:first next:second near:third near:fourth"),
-        // Those before it may have crashed.
-        ("second", &[], "next:third"),
-        ("second", &["third"], "next:fourth"),
-        ("third", &["fourth", "fifth"], "next:fourth near:fifth"),
-        ("fifth", &[], ""),
-    ] {
-        for waiter in names {
-            act(&mut *node, &claim("redlock:a", waiter), join).await.unwrap();
+    again_if_late(async |stretch| {
+        let mut server = Server::start();
+        let mut node = connected(&server.url("", "")).await;
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
+        let names = ["first", "second", "third", "fourth", "fifth"];
+        for (leaver, late, expected) in [
+            // It had its turn.
+            ("none", &[] as &[&str], "turn:first next:second"),
+            ("first", &[], "turn:second next:third"),
+            ("none", &["first", "third"], "turn:second next:third"),
+            // The one with the turn may have crashed, and those behind it, too.
+            ("none", &names, "turn:first next:second near:third near:fourth"),
+            // Those before it may have crashed.
+            ("second", &[], "next:third"),
+            ("second", &["third"], "next:fourth"),
+            ("third", &["fourth", "fifth"], "next:fourth near:fifth"),
+            ("fifth", &[], ""),
+        ] {
+            for waiter in names {
+                act(&mut *node, &claim("redlock:a", waiter), join).await.unwrap();
+            }
+            stretch.begins();
+            for waiter in late {
+                server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:{waiter} 2000"));
+            }
+            let monitor = server.monitor();
+            let leave = Action::Leave { again: false };
+            let left = act(&mut *node, &claim("redlock:a", leaver), leave).await.unwrap();
+            stretch.ends();
+            let told = monitor.set_inside(&mut server);
+            let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
+            let told: Vec<_> = told.filter(|key| !key.ends_with(leaver)).collect();
+            assert_eq!(told.join(" "), expected, "{leaver} {late:?}");
+            assert_eq!(matches!(left, Reply::Woke { .. }), expected.starts_with("turn"));
+            let stay = names.len() - usize::from(leaver != "none");
+            assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:queue"), stay as i64);
+            server.admin("DEL redlock:a:{redlock:a}:queue");
         }
-        for waiter in late {
-            server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:{waiter} 2000"));
-        }
-        let monitor = server.monitor();
-        let leave = Action::Leave { again: false };
-        let left = act(&mut *node, &claim("redlock:a", leaver), leave).await.unwrap();
-        let told = monitor.set_inside(&mut server);
-        let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
-        let told: Vec<_> = told.filter(|key| !key.ends_with(leaver)).collect();
-        assert_eq!(told.join(" "), expected, "{leaver} {late:?}");
-        assert_eq!(matches!(left, Reply::Woke { .. }), expected.starts_with("turn"));
-        let stay = names.len() - usize::from(leaver != "none");
-        assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:queue"), stay as i64);
-        server.admin("DEL redlock:a:{redlock:a}:queue");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -255,34 +260,49 @@ async fn a_node_does_not_look_at_each_permit() {
 
 #[tokio::test]
 async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
-    const ASKERS: &str = "EXISTS redlock:a:{redlock:a}:permit:askers";
-    let mut server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let slot =
-        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free =
-        |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec(), told: Told::default() });
-    assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));
-    let (one, other) = (slot(0, "one"), slot(0, "other"));
-    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
-    assert_eq!(act(&mut *node, &one, find(20)).await, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
-    let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
-    assert_eq!(act(&mut *node, &other, other_finds).await, free(&[7]));
-    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7]), "the other has asked just now");
-    server.wait_for("that to be long ago", |server| server.number(ASKERS) == 0).await;
-    assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
-    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
-    assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:permit:queue"), 1, "and has no turn");
-    let told = Told::named(&[(0, "turn:one")]);
-    let given = Ok(Reply::Permits { free: vec![7], told });
-    assert_eq!(act(&mut *node, &other, find(3)).await, given, "the other waits");
-    let release = Action::Release { wakes: Places::FIRST };
-    assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
-    assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
-    assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other has its turn");
-    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 8, 0]), "it has its turn itself");
+    again_if_late(async |stretch| {
+        const ASKERS: &str = "EXISTS redlock:a:{redlock:a}:permit:askers";
+        let mut server = Server::start();
+        let mut node = connected(&server.url("", "")).await;
+        let slot = |number: u32, value| {
+            claim(&crate::node::queue_keys::permit("redlock:a", number), value)
+        };
+        let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        let free =
+            |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec(), told: Told::default() });
+        assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));
+        let (one, other) = (slot(0, "one"), slot(0, "other"));
+        assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
+        assert_eq!(act(&mut *node, &one, find(20)).await, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
+        let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
+        stretch.begins();
+        assert_eq!(act(&mut *node, &other, other_finds).await, free(&[7]));
+        assert_eq!(
+            act(&mut *node, &one, find(3)).await,
+            free(&[7]),
+            "the other has asked just now"
+        );
+        stretch.ends();
+        server.wait_for("that to be long ago", |server| server.number(ASKERS) == 0).await;
+        assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
+        assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
+        assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:permit:queue"), 1, "and has no turn");
+        stretch.begins();
+        let told = Told::named(&[(0, "turn:one")]);
+        let given = Ok(Reply::Permits { free: vec![7], told });
+        assert_eq!(act(&mut *node, &other, find(3)).await, given, "the other waits");
+        let release = Action::Release { wakes: Places::FIRST };
+        assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
+        assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
+        assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other has its turn");
+        assert_eq!(
+            act(&mut *node, &one, find(3)).await,
+            free(&[7, 8, 0]),
+            "it has its turn itself"
+        );
+    })
+    .await;
 }
 
 /// A script looks at several at once, and at some of them one by one.
@@ -309,65 +329,4 @@ async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {
         }
         server.admin("FLUSHDB");
     }
-}
-
-/// Without this, a client that asks at the right moment would take the permit of a waiter.
-#[tokio::test]
-async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
-    let server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let slot =
-        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermits { count: 1, from: 0, most: 1, asker: 1 };
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number: Option<u32>| {
-        Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
-    };
-    let holder = slot(0, CANARY);
-    assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
-    assert!(matches!(act(&mut *node, &slot(0, "waiter"), join).await, Ok(Reply::Queued { .. })));
-    let release = Action::Release { wakes: Places::FIRST };
-    assert!(matches!(act(&mut *node, &holder, release).await, Ok(Reply::Woke { .. })));
-    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(None));
-    assert_eq!(act(&mut *node, &slot(0, "waiter"), find).await, free(Some(0)));
-    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)), "it has asked");
-}
-
-#[tokio::test]
-async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the_next_waiter() {
-    let mut server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let slot =
-        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number: Option<u32>| {
-        Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
-    };
-    let (first, second) = (slot(1, "first"), slot(1, "second"));
-    for number in 0..2 {
-        assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));
-    }
-    for waiter in [&first, &second] {
-        assert!(matches!(act(&mut *node, waiter, join).await, Ok(Reply::Queued { .. })));
-    }
-    let release = Action::Release { wakes: Places::FIRST };
-    assert!(matches!(act(&mut *node, &slot(0, CANARY), release).await, Ok(Reply::Woke { .. })));
-    let _ = act(&mut *node, &first, Action::Leave { again: false }).await;
-    assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
-    assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
-
-    assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
-    assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(Some(0)));
-    let queue = "ZCARD redlock:a:{redlock:a}:permit:queue";
-    assert_eq!(server.number(queue), 1, "there is no other permit for it");
-
-    // Both permits are free, and no release tells the waiter.
-    assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
-    let told = Told::named(&[(0, "turn:first")]);
-    let found = Ok(Reply::Permits { free: vec![0], told });
-    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, found);
-    assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");
-    assert_eq!(act(&mut *node, &first, find).await, free(Some(1)));
 }

@@ -1,0 +1,78 @@
+//! The turns of waiters for permits.
+
+use super::*;
+use crate::node::{Places, Told};
+
+/// Without this, a client that asks at the right moment would take the permit of a waiter.
+#[tokio::test]
+async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
+    again_if_late(async |stretch| {
+        let server = Server::start();
+        let mut node = connected(&server.url("", "")).await;
+        let slot = |number: u32, value| {
+            claim(&crate::node::queue_keys::permit("redlock:a", number), value)
+        };
+        let find = Action::FindPermits { count: 1, from: 0, most: 1, asker: 1 };
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        let free = |number: Option<u32>| {
+            Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+        };
+        let holder = slot(0, CANARY);
+        assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
+        assert!(matches!(
+            act(&mut *node, &slot(0, "waiter"), join).await,
+            Ok(Reply::Queued { .. })
+        ));
+        stretch.begins();
+        let release = Action::Release { wakes: Places::FIRST };
+        assert!(matches!(act(&mut *node, &holder, release).await, Ok(Reply::Woke { .. })));
+        assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(None));
+        assert_eq!(act(&mut *node, &slot(0, "waiter"), find).await, free(Some(0)));
+        assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)), "it has asked");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the_next_waiter() {
+    again_if_late(async |stretch| {
+        let mut server = Server::start();
+        let mut node = connected(&server.url("", "")).await;
+        let slot = |number: u32, value| {
+            claim(&crate::node::queue_keys::permit("redlock:a", number), value)
+        };
+        let find = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        let free = |number: Option<u32>| {
+            Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+        };
+        let (first, second) = (slot(1, "first"), slot(1, "second"));
+        for number in 0..2 {
+            assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));
+        }
+        for waiter in [&first, &second] {
+            assert!(matches!(act(&mut *node, waiter, join).await, Ok(Reply::Queued { .. })));
+        }
+        stretch.begins();
+        let release = Action::Release { wakes: Places::FIRST };
+        assert!(matches!(act(&mut *node, &slot(0, CANARY), release).await, Ok(Reply::Woke { .. })));
+        let _ = act(&mut *node, &first, Action::Leave { again: false }).await;
+        assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
+        assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
+
+        assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
+        assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(Some(0)));
+        let queue = "ZCARD redlock:a:{redlock:a}:permit:queue";
+        assert_eq!(server.number(queue), 1, "there is no other permit for it");
+
+        // Both permits are free, and no release tells the waiter.
+        assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
+        let told = Told::named(&[(0, "turn:first")]);
+        let found = Ok(Reply::Permits { free: vec![0], told });
+        assert_eq!(act(&mut *node, &slot(0, "other"), find).await, found);
+        assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");
+        assert_eq!(act(&mut *node, &first, find).await, free(Some(1)));
+    })
+    .await;
+}
