@@ -118,8 +118,8 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 /// exceptions. Its `max_ttl` is the shortest of all, since a node that restarted sits out the `max_ttl`
 /// of its own pool. Its timeouts are the longest of all.
 ///
-/// All callers with the same names share one client: shut down by one of them, it gives no locks to any, until one of
-/// the pools is replaced or removed. If one of the pools has been shut down, the returned client gives no locks. A
+/// All callers with the same names share one client. If one of them shuts it down, it gives no locks to any of them
+/// until one of the pools is replaced or removed. If one of the pools has been shut down, the returned client gives no locks. A
 /// client that was returned earlier gives locks until this is called again, or [`shutdown`] closes all of them.
 ///
 /// # Errors

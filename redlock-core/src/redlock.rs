@@ -159,7 +159,8 @@ impl Redlock {
     /// This takes one round trip. From now on, the lock is as if it were acquired with the same settings, but without a
     /// label.
     ///
-    /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. This proves that no other client held the lock in between.
+    /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. This
+    /// proves that no other client held the lock in between.
     ///
     /// Give a lease to one client. If several try to adopt it at once, at most one of them gets the lock, and possibly
     /// none.
@@ -286,9 +287,9 @@ impl Redlock {
     }
 
     /// Deletes the lock on `resource` at once, whichever client holds it. Another client can take it while the holder
-    /// still works: the holder notices the loss at its next renewal. Use [`force_release`](Self::force_release) unless
-    /// this overlap does no harm. Until then, the process of the holder may hand the lock on with a
-    /// [token](crate::FencingToken) that is smaller than that of the other client.
+    /// still works: the holder notices the loss at its next renewal. Until then, its process may hand the lock on with
+    /// a [token](crate::FencingToken) that is smaller than that of the other client. Use
+    /// [`force_release`](Self::force_release) unless this overlap does no harm.
     ///
     /// # Errors
     ///
@@ -305,8 +306,8 @@ impl Redlock {
     /// `on_lost = "continue"`. Then their locks are released. Bare guards are released as well, and their `lost()`
     /// resolves: their code must have stopped before. The client can still take new locks.
     ///
-    /// Returns when every node that answers has confirmed, after at most 2 s. While other tasks go on taking locks, that
-    /// may take the 2 s. Outside a tokio runtime it returns at once.
+    /// Returns when every node that answers has confirmed, after at most 2 s. While other tasks go on taking locks,
+    /// that may take the 2 s. Outside a tokio runtime it returns at once.
     ///
     /// # Cancellation safety
     ///

@@ -136,7 +136,7 @@ impl Settings {
 
     /// Redis keeps expiries in whole milliseconds, and a renewal needs room for a node to answer
     /// late and be asked again: 3 x `node_timeout` is the least that can work.
-    /// Of the ttl of a lock, something has to be left to hold it.
+    /// Some validity has to be left of the ttl.
     pub(crate) fn check_ttl(
         &self,
         what: &str,

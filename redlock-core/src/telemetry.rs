@@ -114,8 +114,8 @@ pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
         node,
         slots,
         "slots sit out: the masters of {slots} slots of the cluster were replaced, restarted or replicas for a \
-         while and may have forgotten locks, so they give no votes for {span:?}; where a failover loses no write, they may \
-         vote at once with Restarts::Trusted"
+         while and may have forgotten locks, so they give no votes for up to {span:?}; where a failover loses no write, \
+         they may vote at once with Restarts::Trusted"
     );
 }
 

@@ -160,6 +160,8 @@ fn a_new_authority_of_the_machine_is_trusted_without_a_restart() {
         .output()
         .unwrap();
     assert!(itself.status.success(), "{}", String::from_utf8_lossy(&itself.stderr));
+    let told = String::from_utf8_lossy(&itself.stdout);
+    assert!(told.contains("1 passed"), "no test has this name: {told}");
 }
 
 async fn authorities_change(trusted: &Path) {

@@ -1,4 +1,4 @@
-//! Running other programs: what is run is printed first, and a failure says which it was.
+//! Running other programs: what is run is printed first, unless it runs beside others, and a failure says which it was.
 
 use std::{
     borrow::BorrowMut,

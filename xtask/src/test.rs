@@ -76,8 +76,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     thread::scope(|scope| {
         let rest = scope
             .spawn(|| bench::build().and_then(|()| sim::build()).and_then(|()| races::build()));
-        shell::run(command)?;
-        rest.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+        let suites = shell::run(command);
+        let built = rest.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        suites.and(built)
     })?;
     bench::test()?;
     sim::run_share()?;

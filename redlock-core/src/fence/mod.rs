@@ -27,17 +27,18 @@
 //! which the nodes granted the lock, whatever clocks do. A token from the nodes is larger than every
 //! token that any client had before it asked. If one task hands the lock to the next in the same process, the next
 //! token is larger too, as long as the lock is valid meanwhile and no node has lost its key early
-//! ([`force_release_now`](crate::Redlock::force_release_now), `FLUSHALL`, the clock of a node). If not, another client may
-//! have drawn a larger token meanwhile, and a store that has seen it refuses the one that was passed on, which is what
-//! tokens are for.
+//! ([`force_release_now`](crate::Redlock::force_release_now), `FLUSHALL`, the clock of a node). If not, another client
+//! may have drawn a larger token meanwhile, and a store that has seen it refuses the one that was passed on, which is
+//! what tokens are for.
 //!
 //! This holds while the nodes keep their counters. A counter that was lost or that has expired starts again from the
 //! clock of the client that asks. That is larger than every earlier number if the wall clocks of all clients differ by
-//! less than half of `max_ttl`: a node that lost its data gives no votes for at least `max_ttl`. It votes at once in three
-//! cases: a counter was deleted without a restart; the client trusts restarts
-//! ([`Restarts::Trusted`](crate::Restarts::Trusted)); or the client was started after the restart and goes by what it has
-//! observed ([`Restarts::Observed`](crate::Restarts::Observed), the default). Then a token may be smaller than an earlier
-//! one, and the store refuses the later holder. [`Restarts::Strict`](crate::Restarts::Strict) excludes the last case.
+//! less than half of `max_ttl`: a node that lost its data gives no votes for at least `max_ttl`. It votes at once in
+//! three cases. A counter was deleted without a restart. The client trusts restarts
+//! ([`Restarts::Trusted`](crate::Restarts::Trusted)). Or the client was started after the restart and goes by what it
+//! has observed ([`Restarts::Observed`](crate::Restarts::Observed), the default). Then a token may be smaller than an
+//! earlier one, and the store refuses the later holder. [`Restarts::Strict`](crate::Restarts::Strict) excludes the last
+//! case.
 //!
 //! # What it costs
 //!

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A number that gives the order of the holders of one resource. No two holders have the same number, except a giver and
-/// its adopter ([`LockGuard::into_lease`](crate::LockGuard::into_lease)). A later holder has a larger number, except when
-/// a process passes its lock on after the validity has ended, or after its keys have vanished early.
+/// A number that gives the order of the holders of one resource. No two holders have the same number, except a giver
+/// and its adopter ([`LockGuard::into_lease`](crate::LockGuard::into_lease)). A later holder has a larger number, except
+/// when a process passes its lock on after the validity has ended, or after its keys have vanished early.
 ///
 /// A store that remembers the largest token it has seen refuses a smaller one, and accepts an equal
 /// one. See [`fence`](crate::fence) for what is guaranteed. The number is below 2^53, so that it fits a

@@ -11,8 +11,8 @@ use crate::clock::Moment;
 /// Whether a node that has restarted may vote on new locks at once.
 ///
 /// A node that may not vote sits out. It gives no votes for `max_ttl` plus the drift allowance, counted from when this
-/// client first saw its new process. Behind sentinels and in a cluster, it is two or three seconds more. The node is not
-/// asked for new locks, and counts as failed. Locks that this client holds are still renewed there, and set again if
+/// client first saw its new process. Behind sentinels, that takes a second and one and a half times `connect_timeout`
+/// more, and in a cluster a second and four thirds of it. The node is not asked for new locks, and counts as failed. Locks that this client holds are still renewed there, and set again if
 /// the node has lost them. [`Redlock::health`](crate::Redlock::health) returns the remaining time.
 ///
 /// A user that may not run `INFO` sees no run id. To such a client, every reconnect looks like a restart.

@@ -87,7 +87,7 @@ impl Refusals {
     }
 }
 
-/// Whether the node has refused a key of this part since so long ago.
+/// Whether the node has refused a key of this part within this span.
 fn was_refused_within(span: Duration, last: &AtomicU64, now: Moment) -> bool {
     let last = last.load(Ordering::Acquire);
     last != NEVER && Duration::from_nanos(now.as_nanos().saturating_sub(last)) < span

@@ -99,7 +99,7 @@ fn try_once_from_another_runtime(warms: bool, kind: fn(LockRequest) -> LockReque
         if warms {
             let _theirs = client(&nodes).lock("r").await.unwrap();
             let error = redlock.try_lock("r").await.unwrap_err();
-            // That of which no task has read the answers was none.
+            // An attempt whose answers no task has read does not count.
             assert!(matches!(error, LockError::Held { attempts: 1, .. }), "{error:?}");
         }
         let guard = kind(redlock.try_lock("r2")).await.unwrap();

@@ -2,7 +2,7 @@
 //!
 //! The operating system is asked on a thread, which cannot be told to stop. While it gets no answer, each attempt
 //! to connect would leave one more thread behind. So an attempt waits for the lookup that is under way, if there is
-//! one.
+//! one: a node is back when the operating system has given up what it asked for before.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ pub(super) struct Lookups {
     under_way: Mutex<BTreeMap<Arc<str>, Shared<oneshot::Receiver<Answer>>>>,
 }
 
-/// A lookup that is under way until this is dropped, on whatever way it ends.
+/// A lookup that is under way until this is dropped, however it ends.
 struct Lookup {
     all: Arc<Lookups>,
     host: Arc<str>,

@@ -8,7 +8,7 @@
 //! | `sentinel`, `cluster` | the same for the master behind sentinels, and for a cluster |
 //! | `line` | questions to sentinels, and to members of a cluster for the others |
 //! | [`opener`] | an address becomes a connection, with the settings of one node |
-//! | [`dial`], `tls`, `tls_errors` | an address becomes a stream of bytes; which check of TLS failed |
+//! | [`dial`], [`lookup`], `tls`, `tls_errors` | an address becomes a stream of bytes; the addresses of a host; which check of TLS failed |
 //! | [`failure`] | why a connection could not be opened |
 //! | [`handshake`], [`info`], [`abilities`] | what the server at the other end says of itself, and which commands it runs |
 //! | [`transport`] | the bytes below redis-rs, and how they ended |

@@ -151,11 +151,12 @@ impl Opener {
         let native = !self.asks_no_native.load(Ordering::Relaxed);
         let asked = Asked { native, replicas: self.replicas > 0 };
         let met = handshake.learn(login, version, asked).await;
-        if met.is_err() && handshake.driver.is_terminated() {
+        if met.is_err() {
             // Some proxies hang up at an unknown command, so the next try is the other way round. A server that
             // has answered knows why it is of no use: all members of a cluster would lose their native commands
             // because one is a replica.
-            self.asks_no_native.store(native, Ordering::Relaxed);
+            let hung_up = handshake.driver.is_terminated();
+            self.asks_no_native.store(native && hung_up, Ordering::Relaxed);
         }
         let met = met?;
         // When it is not polled any more, redis-rs leaves the transport open.

@@ -155,8 +155,8 @@ impl Sentinels {
     /// For how long a client may go on with a master that was replaced.
     ///
     /// The sentinels may have named it just before, when the client began to connect. That takes `connect_timeout`
-    /// at most, twice the limit. They are asked again [`ASK_INTERVAL`] later, and are heard within the limit. Between two
-    /// later questions it is less: the first of them is heard within the limit, too.
+    /// at most, twice the limit. They are asked again [`ASK_INTERVAL`] later, and are heard within the limit. Between
+    /// two later questions it is less: the first of them is heard within the limit, too.
     fn overlap(&self) -> Duration {
         ASK_INTERVAL.saturating_add(self.access.limit.saturating_mul(3))
     }

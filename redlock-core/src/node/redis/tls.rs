@@ -45,7 +45,7 @@ enum Roots {
 
 #[derive(Default)]
 struct Machine {
-    /// They are read at the first connection and then kept.
+    /// They are read at the first connection and then kept, until none of them has signed a server's certificate.
     kept: Option<Arc<RootCertStore>>,
     /// When they were found to be of no use last.
     dropped: Option<Instant>,

@@ -22,8 +22,8 @@ pub(super) fn explain(error: &io::Error) -> Option<String> {
     Some(format!("TLS: {advice} ({error})"))
 }
 
-/// Whether an authority has signed the server's certificate that is not among the trusted ones. A new authority may
-/// have the name of an old one.
+/// Whether the server's certificate is signed by an authority that is not trusted. A new authority may have the name of
+/// an old one.
 pub(super) fn is_of_unknown_authority(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(why)) = error else { return false };

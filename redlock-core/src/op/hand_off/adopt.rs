@@ -99,6 +99,7 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     for front in fronts {
         front.acquired(&hold, reading.now);
     }
+    telemetry::acquired(hold.resources.name());
     Ok(hold)
 }
 

@@ -60,7 +60,7 @@ mod tests {
         let claim = Arc::new(Claim::new(&key.into(), name.to_string()));
         let (mut replies, pushes) = data.run(&[Command { claim, action }], name);
         let mut told: Vec<_> = pushes.into_iter().map(|push| push.to).collect();
-        // With its turn, the keys are written through which a waiter would have heard anything else.
+        // With the turn of a waiter, its other keys are written as well.
         told.dedup();
         (replies.remove(0), told)
     }

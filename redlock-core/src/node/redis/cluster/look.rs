@@ -64,7 +64,7 @@ impl Looker {
         Ok(Found { shards, opened })
     }
 
-    /// This pause and random time.
+    /// This pause with random time added.
     pub(super) fn jittered(&self, pause: Duration) -> Duration {
         pause + token::up_to(&*self.entropy, Backoff::jitter(pause))
     }

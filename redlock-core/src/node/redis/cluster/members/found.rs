@@ -47,7 +47,9 @@ impl Members {
         let served = self.assign(&shards);
         self.keep(&in_use);
         let barred = self.history.lock().look(&served, self.clock.now());
-        self.members.iter_mut().for_each(|it| it.is_new = false);
+        // A member without slots was not looked at.
+        let looked_at = self.members.iter_mut().filter(|it| !it.process.id.is_empty());
+        looked_at.for_each(|it| it.is_new = false);
         self.wants_look = false;
         for routed in std::mem::take(&mut self.parked) {
             self.route(routed);
@@ -98,16 +100,17 @@ impl Members {
     /// Ends the connections to members that have lost all their slots. A member that is taking its
     /// first slot over has none yet, and stays while commands wait for it or it has some to answer.
     ///
-    /// A former master is left whatever it has to answer: it may be cut off from the others, and would give locks
-    /// beside its successor for as long as it is asked for some.
+    /// A former master is left that has commands for its own slots to answer: it may be cut off from the others, and
+    /// would give locks beside its successor for as long as it is asked for some.
     fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, Place)]) {
         let wanted = self.wanted();
         for member in std::mem::take(&mut self.members) {
             let at = |place: &Place| *place == member.place;
             let has_slots = shards.iter().any(|it| at(&it.place));
-            let had_slots = in_use.iter().any(|(_, place)| at(place));
+            let was_asked_as_owner = in_use.iter().any(|(_, place)| at(place));
             let is_wanted = wanted.iter().any(at) && member.exchange.is_some();
-            if has_slots || is_wanted || !had_slots && member.unanswered().next().is_some() {
+            if has_slots || is_wanted || !was_asked_as_owner && member.unanswered().next().is_some()
+            {
                 self.members.push(member);
             } else if let Some(mut exchange) = member.exchange {
                 exchange.close_reason().set("it is no master of the cluster any more");
