@@ -69,9 +69,12 @@ async fn a_log_of_all_levels_tells_when_each_lock_was_acquired_and_released() {
     drop(waits.await.unwrap().unwrap());
     redlock.lock("r").run(async |_| ()).await.unwrap();
     drop(redlock.lock("other").auto_extend(false).ttl(1000 * MS).await.unwrap().release().await);
+    // One that is handed over is released by its adopter.
+    let lease = redlock.lock("moves").await.unwrap().into_lease();
+    drop(redlock.adopt(lease).await.unwrap());
     let traces = events.traces();
     let told = |what: &str| traces.iter().filter(|it| it.contains(what)).count();
-    assert_eq!((told("lock acquired"), told("lock released")), (4, 4), "{traces:#?}");
+    assert_eq!((told("lock acquired"), told("lock released")), (6, 5), "{traces:#?}");
     assert_eq!(told("lock released resource=\"r\" held=4s"), 1, "{traces:#?}");
 }
 

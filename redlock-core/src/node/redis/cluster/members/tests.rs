@@ -34,27 +34,27 @@ fn place(port: u16) -> Place {
     Place { host: "h".to_owned(), port }
 }
 
+/// A connection to the member with this port, which tells no run id, and the other end.
+fn open(port: u16) -> ((Place, Result<Reached, Arc<str>>), DuplexStream) {
+    let (ours, theirs) = duplex(64 * 1024);
+    let close_reason = CloseReason::default();
+    let exchange = Exchange::new(Setup {
+        node: "n".into(),
+        transport: Transport::new(ours, close_reason.clone()),
+        close_reason,
+        watchers: None,
+        mutes: false,
+        abilities: Abilities { scripts: true, delete: None },
+        wait: None,
+        is_member: true,
+    });
+    let reached = Reached { exchange, run_id: None, followed: None, uptime: None };
+    ((place(port), Ok(reached)), theirs)
+}
+
 /// Two members, and their ends of the connections. The first has the slot of the lock.
 fn two() -> (Members, [DuplexStream; 2]) {
     let name: Arc<str> = "n".into();
-    let open = |port| {
-        let (ours, theirs) = duplex(64 * 1024);
-        let close_reason = CloseReason::default();
-        let exchange = Exchange::new(Setup {
-            node: Arc::clone(&name),
-            transport: Transport::new(ours, close_reason.clone()),
-            close_reason,
-            watchers: None,
-            mutes: false,
-            abilities: Abilities { scripts: true, delete: None },
-            wait: None,
-            is_member: true,
-        });
-        (
-            (place(port), Ok(Reached { exchange, run_id: None, followed: None, uptime: None })),
-            theirs,
-        )
-    };
     let ((first, its), (second, others)) = (open(1), open(2));
     let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
     let last = SLOTS - 1;
@@ -238,6 +238,26 @@ async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_
     assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
     members.apply(look_at_one(1));
     assert_eq!(members.members.len(), 1, "it has nothing left to answer");
+}
+
+/// Without a run id, each connection may be to another process: also one that was opened for a command alone.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_was_connected_for_one_command_has_not_been_looked_at() {
+    let (mut members, [mut first, _second]) = two();
+    members.apply(look_at_one(1));
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(&mut first).await, ["SET"]);
+    first.write_all(moved_to(2).replace("MOVED", "ASK").as_bytes()).await.unwrap();
+    drive(&mut members).await;
+    let (opened, mut second) = open(2);
+    members.apply(Found { opened: vec![opened], ..look_at_one(1) });
+    assert_eq!(heard(&mut second).await, ["SET"]);
+    let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
+    let last = SLOTS - 1;
+    let shards = vec![shard(0..=last - 1, 1), shard(last..=last, 2)];
+    assert_eq!(members.apply(Found { shards, opened: Vec::new() }), 1, "it may have restarted");
+    drop(grant);
 }
 
 /// It may be cut off from the others, and would give locks for as long as this client asks it for some.
