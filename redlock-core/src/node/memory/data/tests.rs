@@ -137,3 +137,37 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
     assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Done);
     assert_eq!(run(8, "behind", true, share), Reply::Done);
 }
+
+/// A server keeps the set of the waiters for twice as long as an entry lives, and says as long that clients may wait.
+#[tokio::test(start_paused = true)]
+async fn a_queue_outlives_its_entries_for_as_long_as_they_lived() {
+    let mut data = Data::new();
+    let life = Duration::from_secs(5);
+    let join = Action::Join { place: 0, life, listens: Listens::Nothing };
+    assert!(matches!(act(&mut data, 0, "waits", false, join), Reply::Queued { .. }));
+    let mut leaves = || act(&mut data, 0, "leaves", false, Action::Leave { again: true });
+    for (pause, is_there) in [(life * 3 / 2, true), (life, false)] {
+        tokio::time::advance(pause).await;
+        assert_eq!(matches!(leaves(), Reply::Unwoken { deleted: false, .. }), is_there);
+    }
+}
+
+/// Its script sets the expiry of each lock, which may have more left.
+#[tokio::test(start_paused = true)]
+async fn new_numbers_for_a_set_tell_the_listeners_of_each_lock() {
+    let mut data = Data::new();
+    let ttl = Duration::from_secs(60);
+    let rest = ["s".into()].into();
+    let claim = Arc::new(Claim { rest, ..Claim::new(&"r".into(), "v".to_owned()) });
+    let mut run = |claim: &Arc<Claim>, connection, action| {
+        data.run(&[Command { claim: Arc::clone(claim), action }], connection)
+    };
+    assert_eq!(run(&claim, 1, Action::Grant { ttl }).0, [Reply::Done]);
+    for key in ["r", "s"] {
+        run(&Arc::new(Claim::new(&key.into(), String::new())), 2, Action::Watch);
+    }
+    let draw = Draw { floor: 0, count: 1, life: ttl };
+    let (replies, pushes) = run(&claim, 1, Action::Redraw { ttl: ttl / 2, draw });
+    assert_eq!(replies, [Reply::Numbered { first: 1 }]);
+    assert_eq!(pushes.iter().map(|push| &*push.key).collect::<Vec<_>>(), ["r", "s"]);
+}
