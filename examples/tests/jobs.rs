@@ -25,7 +25,8 @@ struct Entry {
     wrote: bool,
 }
 
-/// Some replicas, which write what they do to one file.
+/// Some replicas, which write what they do to one file. What they do not do is in a file of each: a line of `eprintln`
+/// comes in several pieces.
 struct Stage {
     nodes: Nodes,
     shim: ClockShim,
@@ -51,14 +52,21 @@ impl Stage {
         self.folder.path().join("journal")
     }
 
+    fn journals(&self) -> impl Iterator<Item = PathBuf> {
+        let files = fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().path());
+        files.filter(|it| it.file_stem().is_some_and(|it| it == "journal"))
+    }
+
     /// Starts a replica whose clock is this many seconds ahead.
     fn start(&self, name: &str, ahead: i64) -> Peer {
         let clock = self.folder.path().join(name);
         fs::write(&clock, 0_i64.to_ne_bytes()).unwrap();
         self.set_clock(name, ahead);
         // There is one process in the end: each program replaces the one before it.
-        let mut words = vec!["-c".to_owned(), r#"exec "$@" >>"$0" 2>&1"#.to_owned()];
+        let mut words =
+            vec!["-c".to_owned(), r#"own=$1; shift; exec "$@" >>"$0" 2>>"$own""#.to_owned()];
         words.push(self.journal().display().to_string());
+        words.push(self.journal().with_extension(name).display().to_string());
         words.extend(self.shim.before_program(&clock));
         words.push(format!("REDLOCK_NODES={}", self.nodes.urls().join(",")));
         words.push(format!("MIN_HOLD_SECONDS={}", self.min_hold));
@@ -75,8 +83,10 @@ impl Stage {
 
     /// What was written so far; the last line may not be complete.
     fn entries(&self) -> Vec<Entry> {
-        let text = fs::read_to_string(self.journal()).unwrap_or_default();
-        text.split_inclusive('\n').filter_map(entry).collect()
+        let texts = self.journals().map(|it| fs::read_to_string(it).unwrap_or_default());
+        texts
+            .flat_map(|it| it.split_inclusive('\n').filter_map(entry).collect::<Vec<_>>())
+            .collect()
     }
 
     /// The ticks to which this replica has come.

@@ -52,9 +52,9 @@ impl Replica {
             sleep(Duration::from_secs(tick).saturating_sub(now())).await;
             match self.report(tick).await {
                 Ok(true) => written += 1,
-                Ok(false) => println!("tick {tick}: replica {} skipped it", self.name),
+                Ok(false) => eprintln!("tick {tick}: replica {} skipped it", self.name),
                 // The next tick is another chance.
-                Err(error) => println!("tick {tick}: replica {}: {error}", self.name),
+                Err(error) => eprintln!("tick {tick}: replica {}: {error}", self.name),
             }
         }
         println!("replica {}: {written} of {ticks} reports", self.name);
