@@ -171,3 +171,17 @@ async fn new_numbers_for_a_set_tell_the_listeners_of_each_lock() {
     assert_eq!(replies, [Reply::Numbered { first: 1 }]);
     assert_eq!(pushes.iter().map(|push| &*push.key).collect::<Vec<_>>(), ["r", "s"]);
 }
+
+/// The key of a barrier expires on a server.
+#[tokio::test(start_paused = true)]
+async fn a_barrier_that_has_expired_is_missing_to_each_writer_that_lowers_it() {
+    let mut data = Data::new();
+    let life = Duration::from_secs(5);
+    let raise = Action::RaiseBarrier { life, insists: true };
+    assert_eq!(act(&mut data, 1, "writer", false, raise), Reply::Done);
+    assert_eq!(act(&mut data, 2, "other", false, Action::LowerBarrier), Reply::Foreign);
+    tokio::time::advance(life).await;
+    for writer in ["other", "writer"] {
+        assert_eq!(act(&mut data, 1, writer, false, Action::LowerBarrier), Reply::Missing);
+    }
+}
