@@ -80,3 +80,20 @@ impl fmt::Debug for LockFuture {
         f.debug_struct("LockFuture").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::IntoFuture;
+
+    use crate::Redlock;
+
+    /// glibc has pieces of up to 1,000 bytes at hand, and searches for larger ones. With the feature
+    /// `metrics` it has to search.
+    #[test]
+    fn a_lock_takes_little_room_while_it_is_asked_for() {
+        let asking = Redlock::in_memory(1).lock("r").into_future();
+        let measured = if cfg!(feature = "metrics") { 64 } else { 0 };
+        let size = size_of_val(&*asking.0.0);
+        assert!(size <= 1000 + measured, "{size}");
+    }
+}

@@ -151,7 +151,7 @@ impl LockRequest {
     /// Asks for the lock of a body, or joins the hold of a body around this request.
     #[doc(hidden)]
     pub fn for_body(self) -> BodyFuture {
-        let Self { client, resources, options } = self;
+        let Self { client, mut resources, options } = self;
         let terms = client.settings.terms(&options);
         BodyFuture::new(Asked::new(terms, |terms| async move {
             let joined = body::join(&client, &resources, &terms);
@@ -161,7 +161,7 @@ impl LockRequest {
             if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
-            let hold = acquire::acquire(&client, resources, &terms).await?;
+            let hold = acquire::acquire(&client, &mut resources, &terms).await?;
             Ok(BodyGuard::new(LockGuard::new(&client, hold)))
         }))
     }
@@ -172,13 +172,13 @@ impl IntoFuture for LockRequest {
     type IntoFuture = LockFuture;
 
     fn into_future(self) -> LockFuture {
-        let Self { client, resources, options } = self;
+        let Self { client, mut resources, options } = self;
         let terms = client.settings.terms(&options);
         LockFuture::new(Asked::new(terms, |terms| async move {
             if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
-            let hold = acquire::acquire(&client, resources, &terms).await?;
+            let hold = acquire::acquire(&client, &mut resources, &terms).await?;
             Ok(LockGuard::new(&client, hold))
         }))
     }

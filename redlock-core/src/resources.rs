@@ -29,6 +29,12 @@ pub(crate) struct Set {
     name: String,
 }
 
+impl Default for Resources {
+    fn default() -> Self {
+        Self::One(String::new())
+    }
+}
+
 impl Resources {
     /// Folds resources that are named twice.
     pub(crate) fn all(named: impl IntoIterator<Item = impl Into<String>>) -> Self {

@@ -26,6 +26,8 @@ pub(crate) struct Claim {
     pub(crate) place: u64,
     /// The client that asks was given a turn. That turn is over when the lock is released.
     pub(crate) has_turn: bool,
+    /// The nodes, by their places, to which the grant was sent.
+    pub(crate) is_sent: AtomicU64,
     /// The nodes, by their places, to which a join of the waiter was sent: they may have given it a turn since.
     pub(crate) has_joined: AtomicU64,
     /// The waiter has left the queue, or the writer has lowered its barrier: what would put it there again is
@@ -44,9 +46,22 @@ impl Claim {
             permit: false,
             place: 0,
             has_turn: false,
+            is_sent: AtomicU64::new(0),
             has_joined: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that the grant is sent to this node. A claim is granted once a node.
+    pub(super) fn send(&self, node: usize) {
+        if node < BITS {
+            self.is_sent.fetch_or(bit(node), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the grant was sent to this node for sure. Nothing is known of nodes for which there is no bit.
+    pub(super) fn is_sent(&self, node: usize) -> bool {
+        node < BITS && self.is_sent.load(Ordering::Acquire) & bit(node) != 0
     }
 
     /// Notes that a join of the waiter is sent to this node.
@@ -83,9 +98,12 @@ impl Claim {
     }
 }
 
+/// How many nodes have a bit of their own.
+const BITS: usize = 64;
+
 /// The bit of a node. A client of more nodes than there are bits has the same one for several.
 fn bit(node: usize) -> u64 {
-    1 << (node % 64)
+    1 << (node % BITS)
 }
 
 impl fmt::Debug for Claim {

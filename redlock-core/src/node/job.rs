@@ -42,8 +42,6 @@ pub(crate) struct CleanUp {
     /// The delete was confirmed on a newer connection than that of its `SET`. This is the second
     /// delete there, and the last.
     pub(crate) repeated: bool,
-    /// The SET may still wait in the outbox of the node.
-    pub(crate) may_be_unsent: bool,
 }
 
 impl CleanUp {

@@ -85,7 +85,7 @@ impl Lanes {
             // overtake it: a release would find it unsent, and conclude that nothing of the lock is
             // on the node.
             Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
-                if is_unsent(&self.grants, &job.claim) =>
+                if self.has_unsent_grant(&job.claim, reply_to.node()) =>
             {
                 early.push((reply_to, Err(withdrawn(name))));
             }
@@ -96,7 +96,7 @@ impl Lanes {
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
             // The renewal that is in flight finds out again whether the key is missing.
-            Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
+            Action::Heal { .. } if waits_in(&self.renewals, &job.claim) => {
                 early.push((reply_to, Err(withdrawn(name))));
             }
             // Only a node that has answered the grant is asked to confirm it.
@@ -117,10 +117,10 @@ impl Lanes {
             }
             Action::Release { .. } | Action::Shorten { .. } => {
                 while withdraw(&mut self.renewals, &job.claim, |_| true, name, &mut early) {}
-                let may_wait = job.clean_up().is_some_and(|it| it.may_be_unsent);
-                // A claim is granted once a node: nothing of it ever got here.
-                let is_nowhere =
-                    may_wait && withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);
+                // A claim is granted once a node: nothing of it ever got here. The lane is long when many callers
+                // wait, and it is searched only for a `SET` that may be there.
+                let is_nowhere = !job.claim.is_sent(reply_to.node())
+                    && withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);
                 // Other nodes have granted it, and clients may wait here.
                 let wakes = matches!(job.action, Action::Release { wakes } if !wakes.is_none());
                 if is_nowhere && !wakes {
@@ -192,10 +192,7 @@ impl Lanes {
                 && let Some(item) = lane.pop_front()
             {
                 if item.is_wanted() {
-                    if let (Action::Join { .. }, Some(reply_to)) = (item.job.action, &item.reply_to)
-                    {
-                        item.job.claim.join(reply_to.node());
-                    }
+                    item.note_sent();
                     items.push(item);
                 }
             }
@@ -284,6 +281,11 @@ impl Lanes {
         (self.renewals.is_empty() && waiting < MAX_IN_BATCH).then_some(waiting)
     }
 
+    /// Whether the `SET` of this claim still waits here.
+    fn has_unsent_grant(&self, claim: &Arc<Claim>, node: usize) -> bool {
+        !claim.is_sent(node) && waits_in(&self.grants, claim)
+    }
+
     /// Whether nothing waits or is in flight: a new job may leave at once.
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.nothing_waits()
@@ -304,6 +306,19 @@ impl Queued {
         self.reply_to.as_ref().is_some_and(ReplyTo::is_awaited)
     }
 
+    /// Notes that it leaves for the node.
+    fn note_sent(&self) {
+        let Some(reply_to) = &self.reply_to else { return };
+        let Job { action, claim, .. } = &*self.job;
+        match action {
+            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
+                claim.send(reply_to.node());
+            }
+            Action::Join { .. } => claim.join(reply_to.node()),
+            _ => {}
+        }
+    }
+
     fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {
         Self { job, reply_to: Some(reply_to), queued }
     }
@@ -314,7 +329,7 @@ fn cleanup(job: &Job) -> usize {
     usize::from(job.clean_up().is_some())
 }
 
-fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
+fn waits_in(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
     lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
 }
 

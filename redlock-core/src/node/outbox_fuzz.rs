@@ -88,8 +88,7 @@ impl Run {
         }
         let (since, until) = (Moment::ORIGIN, self.now + TTL * 100);
         self.put(key, |claim| {
-            let clean_up =
-                CleanUp { since, until, keep_until: since, repeated: false, may_be_unsent: true };
+            let clean_up = CleanUp { since, until, keep_until: since, repeated: false };
             Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {

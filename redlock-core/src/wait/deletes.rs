@@ -51,14 +51,13 @@ pub(crate) fn delete(
         let numbered = (0..nodes.len()).map(|index| (index, queue_nodes.kept_by(index)));
         numbered.filter(move |(_, wakes)| wakes.is_none() != keeps)
     };
-    let job = |wakes: Places, may_be_unsent: bool| {
+    let job = |wakes: Places| {
         let (since, until) = (lease.since, lease.expired_by);
-        let clean_up = CleanUp { since, until, keep_until, repeated: false, may_be_unsent };
+        let clean_up = CleanUp { since, until, keep_until, repeated: false };
         Job::cleaning(claim, Action::Release { wakes }, clean_up)
     };
-    // The nodes without a queue share a job: one where the `SET` was answered, and one where it may be
-    // unsent.
-    let [answered, unsent] = [false, true].map(|it| LazyCell::new(move || job(Places::NONE, it)));
+    // The nodes without a queue share a job.
+    let silent = LazyCell::new(|| job(Places::NONE));
     let effects = lease.set_round.effects();
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let (Some(node), Some(&effect)) = (nodes.get(index), effects.get(index)) else { continue };
@@ -68,17 +67,15 @@ pub(crate) fn delete(
             continue;
         }
         asked += usize::from(is_there);
-        let may_be_unsent = effect == Effect::Possible;
         let (job, reply_to) = if wakes.is_none() {
-            let job = if may_be_unsent { &unsent } else { &answered };
-            (Arc::clone(job), ReplyTo::new(&round, index))
+            (Arc::clone(&silent), ReplyTo::new(&round, index))
         } else {
             for (_, key) in kept(claim, wakes) {
                 queues.released(&line(key), now, || now + grace(nodes.round_trip()));
             }
             let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
             let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
-            (job(wakes, may_be_unsent), ReplyTo::new(&Arc::new(telling), index))
+            (job(wakes), ReplyTo::new(&Arc::new(telling), index))
         };
         early.extend(node.submit(job, reply_to, now));
     }
