@@ -64,7 +64,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
         Ok(command) => command,
         Err(error) => {
             let _ = guard.release().await;
-            return Err(cannot_run(&run, &error));
+            return Err(cannot_start(&run, &error));
         }
     };
     tokio::spawn(orphans::reap(command.id));
@@ -109,6 +109,15 @@ fn cannot_run(run: &Run, error: &io::Error) -> Failure {
     };
     let program = run.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
     Failure::new(code, format!("cannot run {program}: {error}"))
+}
+
+/// The command is there, and does not start.
+fn cannot_start(run: &Run, error: &io::Error) -> Failure {
+    if error.kind() != io::ErrorKind::NotFound {
+        return cannot_run(run, error);
+    }
+    let why = "the interpreter that its first line names is not there";
+    cannot_run(run, &io::Error::other(why))
 }
 
 /// How the command came to its end.
