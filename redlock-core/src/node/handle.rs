@@ -175,6 +175,14 @@ impl NodeHandle {
         self.shared().round_trip.get()
     }
 
+    /// Has no command leave until this is called with `false`: the node looks full. Returns the actions that wait.
+    #[cfg(test)]
+    pub(crate) fn fill(&self, is_full: bool) -> Vec<super::Action> {
+        let waiting = self.shared().outbox.lock().lanes.fill(is_full);
+        self.shared().notify();
+        waiting
+    }
+
     /// Whether it pushes changes of keys to this client.
     pub(crate) fn tells_changes(&self) -> bool {
         self.shared().tells.load(Ordering::Acquire) && self.is_up()

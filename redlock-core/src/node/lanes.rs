@@ -270,6 +270,17 @@ impl Lanes {
         renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
+    #[cfg(test)]
+    pub(super) fn fill(&mut self, is_full: bool) -> Vec<Action> {
+        self.in_flight = if is_full { MAX_UPKEEP } else { 0 };
+        self.all()
+            .into_iter()
+            .flatten()
+            .filter(|it| it.is_wanted())
+            .map(|it| it.job.action)
+            .collect()
+    }
+
     pub(super) fn nothing_waits(&self) -> bool {
         self.all().iter().all(|lane| lane.is_empty())
     }

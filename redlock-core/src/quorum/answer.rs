@@ -8,36 +8,74 @@ use super::Nodes;
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{Job, Reply, ReplySink, ReplyTo, deliver},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-/// Asks the node with this index, and waits for its answer. Dropping the future gives up the answer, not the
-/// question.
-///
-/// The node's task bounds the time. It may stand still with its runtime, so this gives up by itself
-/// after a while (rule 13).
+/// Asks the node with this index, and waits for its answer. Dropping the future gives the question up, unless it was
+/// sent.
 pub(crate) async fn answer_of(
     nodes: &Nodes,
     index: usize,
     job: Arc<Job>,
 ) -> Result<Reply, NodeError> {
-    let Some(node) = nodes.get(index) else {
-        let reason = format!("there is no node {index}");
-        return Err(NodeError::new(&"a node".into(), NodeErrorKind::Down, reason));
-    };
-    let answer = Arc::<Answer>::default();
-    deliver(node.submit(job, ReplyTo::new(&answer, index), node.now()));
-    match nodes.in_time(answer.wait()).await {
-        Some(answered) => answered,
-        None => Err(NodeError::new(node.name(), NodeErrorKind::Timeout, "nothing was heard of it")),
+    let answer = NodeQuestion::ask(nodes, index, job).answer(nodes).await;
+    answer.unwrap_or_else(|| Err(unheard(nodes, index)))
+}
+
+/// A question to one node. Dropping it gives it up, unless it was sent.
+pub(crate) struct NodeQuestion {
+    node: usize,
+    answer: Arc<Answer>,
+}
+
+impl NodeQuestion {
+    pub(crate) fn ask(nodes: &Nodes, node: usize, job: Arc<Job>) -> Self {
+        let answer = Arc::<Answer>::default();
+        if let Some(handle) = nodes.get(node) {
+            deliver(handle.submit(job, ReplyTo::new(&answer, node), handle.now()));
+        } else {
+            let reason = format!("there is no node {node}");
+            let error = NodeError::new(&"a node".into(), NodeErrorKind::Down, reason);
+            *answer.result.lock() = Some(Err(error));
+        }
+        Self { node, answer }
+    }
+
+    /// Whether it is a question to this node, which has not answered it.
+    pub(crate) fn awaits(&self, node: usize) -> bool {
+        self.node == node && self.answer.result.lock().is_none()
+    }
+
+    /// Waits for the answer. `None` if nothing was heard for a while. Cancel safe.
+    ///
+    /// The node's task bounds the time. It may stand still with its runtime, so this gives up by itself
+    /// (rule 13).
+    pub(crate) async fn answer(&self, nodes: &Nodes) -> Option<Result<Reply, NodeError>> {
+        nodes.in_time(self.answer.wait()).await
     }
 }
 
-/// The task that waits for it may have gone.
+/// The error of a question of which nothing was heard.
+pub(crate) fn unheard(nodes: &Nodes, node: usize) -> NodeError {
+    let name = nodes.get(node).map_or_else(|| "a node".into(), |it| Arc::clone(it.name()));
+    NodeError::new(&name, NodeErrorKind::Timeout, "nothing was heard of it")
+}
+
+impl Drop for NodeQuestion {
+    fn drop(&mut self) {
+        self.answer.is_given_up.store(true, Ordering::Release);
+    }
+}
+
 #[derive(Default)]
 struct Answer {
     result: Mutex<Option<Result<Reply, NodeError>>>,
     there: Notify,
+    /// The task that waits for it has gone.
+    is_given_up: AtomicBool,
 }
 
 impl Answer {
@@ -55,5 +93,41 @@ impl ReplySink for Answer {
     fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
         *self.result.lock() = Some(result);
         self.there.notify_one();
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.is_given_up.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::{
+        Redlock,
+        node::{Action, Claim},
+    };
+
+    /// Rule 18: callers that have gone leave nothing behind.
+    #[tokio::test(start_paused = true)]
+    async fn a_question_whose_asker_has_gone_is_not_sent() {
+        const MOMENT: Duration = Duration::from_millis(1);
+        let redlock = Redlock::in_memory(1);
+        drop(redlock.lock("warm").await.unwrap());
+        sleep(MOMENT).await;
+        let nodes = &redlock.client().nodes;
+        nodes[0].fill(true);
+        let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
+        let question = || Job::new(&claim, Action::Watch);
+        assert!(timeout(MOMENT, answer_of(nodes, 0, question())).await.is_err());
+        assert_eq!(nodes[0].fill(true), []);
+        let asked = NodeQuestion::ask(nodes, 0, question());
+        assert_eq!(nodes[0].fill(false), [Action::Watch]);
+        assert!(asked.awaits(0) && !asked.awaits(1));
+        assert!(matches!(asked.answer(nodes).await, Some(Ok(_))));
     }
 }

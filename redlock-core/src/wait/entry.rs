@@ -24,7 +24,7 @@ use crate::{
     error::{Cause, NodeError, NodeErrorKind},
     metrics,
     node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply, ReplySink, ReplyTo, deliver},
-    quorum::{Nodes, answer_of},
+    quorum::{NodeQuestion, Nodes, unheard},
 };
 
 /// A waiter listens to its keys anew after this many refreshes: a push that was lost without a trace costs
@@ -76,6 +76,8 @@ pub(crate) struct Entry {
     is_back: bool,
     /// A report is not answered. It may put the entry back at any moment.
     may_be_back: bool,
+    /// That report.
+    unanswered: Option<NodeQuestion>,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
     /// No task of this client is to hear that the turn which it passes on is its own.
@@ -118,6 +120,7 @@ impl Entry {
             had_turn: false,
             is_back: false,
             may_be_back: false,
+            unanswered: None,
             shown_turn: ShownTurn::default(),
             leaves_silently: false,
             none_waits: None,
@@ -235,7 +238,25 @@ impl Entry {
         }
     }
 
+    /// Sends a report, unless this node has yet to answer the one before: in a crowd, reports wait for a long time before
+    /// they are sent, and each waiter would have more and more of them (rule 18).
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
+        let question = match self.unanswered.take().filter(|it| it.awaits(node)) {
+            Some(question) => question,
+            None => {
+                let report = self.report_to_send();
+                NodeQuestion::ask(&self.nodes, node, report)
+            }
+        };
+        // It stays here until it is answered, also when this future is dropped before.
+        let answer = self.unanswered.insert(question).answer(&self.nodes).await;
+        if answer.is_some() {
+            self.unanswered = None;
+        }
+        answer.unwrap_or_else(|| Err(unheard(&self.nodes, node)))
+    }
+
+    fn report_to_send(&mut self) -> Arc<Job> {
         let told = self.wake.take_all();
         let listens = self.reports == 0 || told || self.has_turn();
         self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
@@ -246,7 +267,7 @@ impl Entry {
         };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         self.may_be_back = true;
-        answer_of(&self.nodes, node, Job::new(&self.claim, action)).await
+        Job::new(&self.claim, action)
     }
 
     /// Waits for its turn, and for no other signal. Cancel safe.

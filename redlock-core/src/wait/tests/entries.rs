@@ -40,6 +40,45 @@ async fn position(entry: &mut Entry) -> QueuePosition {
     }
 }
 
+/// Rule 18: in a crowd, a report waits for longer than its waiter waits for the answer.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
+    let nodes = nodes(1);
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    sleep(MS).await;
+    let node = &ours.client().nodes[0];
+    let mut entry = entry(&ours);
+    node.fill(true);
+    for _ in 0..3 {
+        assert_eq!(entry.report().await, Report::Unanswered);
+        // The waiter looks elsewhere, and comes back to the same report.
+        assert!(timeout(MS, entry.report()).await.is_err());
+    }
+    assert!(matches!(&node.fill(true)[..], [Action::Join { .. }]), "{:?}", node.fill(true));
+    node.fill(false);
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    // That answer is used up: the next report is a new one.
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    assert_eq!(waiters(&holder).await, 1);
+    node.fill(true);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    node.fill(false);
+    sleep(MS).await;
+    // It is answered while no task waits for it: what it says may be old, and is asked again.
+    drop(guard);
+    sleep(MS).await;
+    assert_eq!(position(&mut entry).await.left, None);
+    node.fill(true);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    drop(entry);
+    assert!(!node.fill(true).iter().any(|it| matches!(it, Action::Join { .. })));
+    node.fill(false);
+    sleep(MS).await;
+    assert_eq!(waiters(&holder).await, 0);
+}
+
 /// A node pushes a key once, and it has pushed the key for this turn already.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
