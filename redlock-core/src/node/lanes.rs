@@ -7,9 +7,9 @@
 //! Renewals and deletes leave first, new grants next, joins and watches last. A busy node delays
 //! the least important commands, and a held lock is not lost when a crowd asks for other locks.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo, sweep::Sweep};
+use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo, lane::Lane, sweep::Sweep};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -49,12 +49,12 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     /// Renewals and heals.
-    renewals: VecDeque<Queued>,
+    renewals: Lane,
     /// Deletes, and entries that leave a queue.
-    deletes: VecDeque<Queued>,
-    grants: VecDeque<Queued>,
+    deletes: Lane,
+    grants: Lane,
     /// Joins and watches.
-    watches: VecDeque<Queued>,
+    watches: Lane,
     sweep: Sweep,
     in_flight: usize,
     /// How many deletes of keys wait here, or are in flight.
@@ -62,11 +62,11 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    fn all(&self) -> [&VecDeque<Queued>; 4] {
+    fn all(&self) -> [&Lane; 4] {
         [&self.renewals, &self.deletes, &self.grants, &self.watches]
     }
 
-    fn all_mut(&mut self) -> [&mut VecDeque<Queued>; 4] {
+    fn all_mut(&mut self) -> [&mut Lane; 4] {
         [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches]
     }
 
@@ -93,18 +93,18 @@ impl Lanes {
             // both are sent: none of them shortens the time that the other gives (rule 7).
             Action::Extend { .. } | Action::Redraw { .. } => {
                 withdraw(&mut self.renewals, &job.claim, |it| !it.is_awaited(), name, &mut early);
-                self.renewals.push_back(Queued::new(job, reply_to, now));
+                self.renewals.push(Queued::new(job, reply_to, now));
             }
             // The renewal that is in flight finds out again whether the key is missing.
-            Action::Heal { .. } if waits_in(&self.renewals, &job.claim) => {
+            Action::Heal { .. } if self.renewals.has(&job.claim) => {
                 early.push((reply_to, Err(withdrawn(name))));
             }
             // Only a node that has answered the grant is asked to confirm it.
             Action::Heal { .. } | Action::Confirm(_) => {
-                self.renewals.push_back(Queued::new(job, reply_to, now));
+                self.renewals.push(Queued::new(job, reply_to, now));
             }
             Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
-                self.grants.push_back(Queued::new(job, reply_to, now))
+                self.grants.push(Queued::new(job, reply_to, now))
             }
             Action::Leave { .. } | Action::LowerBarrier => {
                 // Joins that still wait here are passed over when their time comes. To look for them among all
@@ -113,7 +113,7 @@ impl Lanes {
                 // A waiter that has not joined the queue here has no turn to pass on. That of another client would end.
                 let has_joined = job.claim.has_joined(reply_to.node());
                 let job = if has_joined { job } else { job.again() };
-                self.deletes.push_back(Queued::new(job, reply_to, now));
+                self.deletes.push(Queued::new(job, reply_to, now));
             }
             Action::Release { .. } | Action::Shorten { .. } => {
                 while withdraw(&mut self.renewals, &job.claim, |_| true, name, &mut early) {}
@@ -127,11 +127,11 @@ impl Lanes {
                     early.push((reply_to, Ok(Reply::Missing)));
                 } else {
                     self.cleanups += cleanup(&job);
-                    self.deletes.push_back(Queued::new(job, reply_to, now));
+                    self.deletes.push(Queued::new(job, reply_to, now));
                 }
             }
             Action::TakeAway | Action::Clear { .. } => {
-                self.deletes.push_back(Queued::new(job, reply_to, now));
+                self.deletes.push(Queued::new(job, reply_to, now));
             }
             Action::Watch
             | Action::Join { .. }
@@ -142,7 +142,7 @@ impl Lanes {
                     self.watches.retain(Queued::is_wanted);
                     self.sweep.done(self.watches.len());
                 }
-                self.watches.push_back(Queued::new(job, reply_to, now));
+                self.watches.push(Queued::new(job, reply_to, now));
             }
         }
         early
@@ -153,7 +153,7 @@ impl Lanes {
         self.cleanups += cleanup(&item.job);
         let lane =
             if item.job.clean_up().is_some() { &mut self.deletes } else { &mut self.watches };
-        lane.push_back(item);
+        lane.push(item);
     }
 
     /// Takes out the jobs that the node must not be asked any more, with the reason.
@@ -163,10 +163,10 @@ impl Lanes {
     ) -> Vec<(Queued, NodeError)> {
         let mut refused = Vec::new();
         for lane in [&mut self.grants, &mut self.renewals] {
-            for item in std::mem::take(lane) {
+            for item in lane.take_all() {
                 match refuses(&item.job) {
                     Some(refusal) => refused.push((item, refusal)),
-                    None => lane.push_back(item),
+                    None => lane.push(item),
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Lanes {
             let most = |taken| if taken < least { most.max(MAX_OVERFULL) } else { most };
             while *in_flight + items.len() < most(items.len())
                 && items.len() < MAX_IN_BATCH
-                && let Some(item) = lane.pop_front()
+                && let Some(item) = lane.pop()
             {
                 if item.is_wanted() {
                     item.note_sent();
@@ -229,14 +229,14 @@ impl Lanes {
 
     /// Takes out everything.
     pub(super) fn take_all(&mut self) -> Vec<Queued> {
-        let all: Vec<_> = self.all_mut().into_iter().flat_map(std::mem::take).collect();
+        let all: Vec<_> = self.all_mut().into_iter().flat_map(Lane::take_all).collect();
         self.gone(&all);
         all
     }
 
     /// Takes out every delete.
     pub(super) fn take_deletes(&mut self) -> Vec<Queued> {
-        let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
+        let deletes: Vec<_> = self.deletes.take_all().collect();
         self.gone(&deletes);
         deletes
     }
@@ -250,8 +250,9 @@ impl Lanes {
     pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Queued> {
         let mut overdue = Vec::new();
         for lane in self.all_mut() {
-            let until = lane.partition_point(|item| now.since(item.queued) >= limit);
-            overdue.extend(lane.drain(..until));
+            while lane.front().is_some_and(|item| now.since(item.queued) >= limit) {
+                overdue.extend(lane.pop());
+            }
         }
         self.gone(&overdue);
         overdue
@@ -270,17 +271,6 @@ impl Lanes {
         renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
-    #[cfg(test)]
-    pub(super) fn fill(&mut self, is_full: bool) -> Vec<Action> {
-        self.in_flight = if is_full { MAX_UPKEEP } else { 0 };
-        self.all()
-            .into_iter()
-            .flatten()
-            .filter(|it| it.is_wanted())
-            .map(|it| it.job.action)
-            .collect()
-    }
-
     pub(super) fn nothing_waits(&self) -> bool {
         self.all().iter().all(|lane| lane.is_empty())
     }
@@ -293,8 +283,19 @@ impl Lanes {
     }
 
     /// Whether the `SET` of this claim still waits here.
-    fn has_unsent_grant(&self, claim: &Arc<Claim>, node: usize) -> bool {
-        !claim.is_sent(node) && waits_in(&self.grants, claim)
+    fn has_unsent_grant(&mut self, claim: &Arc<Claim>, node: usize) -> bool {
+        !claim.is_sent(node) && self.grants.has(claim)
+    }
+
+    #[cfg(test)]
+    pub(super) fn fill(&mut self, is_full: bool) -> Vec<Action> {
+        self.in_flight = if is_full { MAX_UPKEEP } else { 0 };
+        self.all()
+            .into_iter()
+            .flat_map(Lane::iter)
+            .filter(|it| it.is_wanted())
+            .map(|it| it.job.action)
+            .collect()
     }
 
     /// Whether nothing waits or is in flight: a new job may leave at once.
@@ -340,21 +341,16 @@ fn cleanup(job: &Job) -> usize {
     usize::from(job.clean_up().is_some())
 }
 
-fn waits_in(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
-    lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
-}
-
 /// Takes the last that this claim wants out of a lane, if it is there and may go.
 fn withdraw(
-    lane: &mut VecDeque<Queued>,
+    lane: &mut Lane,
     claim: &Arc<Claim>,
     may_go: impl Fn(&Queued) -> bool,
     name: &Arc<str>,
     early: &mut Vec<EarlyReply>,
 ) -> bool {
-    let is_ours = |item: &Queued| Arc::ptr_eq(&item.job.claim, claim) && may_go(item);
-    let Some(at) = lane.iter().rposition(is_ours) else { return false };
-    if let Some(Queued { reply_to: Some(reply_to), .. }) = lane.remove(at) {
+    let Some(Queued { reply_to, .. }) = lane.withdraw(claim, may_go) else { return false };
+    if let Some(reply_to) = reply_to {
         early.push((reply_to, Err(withdrawn(name))));
     }
     true

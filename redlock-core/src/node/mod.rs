@@ -21,6 +21,7 @@ mod health;
 #[cfg(test)]
 pub(crate) mod intercepted;
 mod job;
+mod lane;
 mod lanes;
 #[cfg(test)]
 mod member_tests;

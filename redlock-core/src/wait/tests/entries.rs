@@ -13,8 +13,10 @@ use super::*;
 use crate::{
     error::{Cause, NodeError, NodeErrorKind},
     node::{
-        Action, Command, Listens, NodeHandle, NodeSpec, Reply, Watchers, intercepted::intercepted,
+        Action, Claim, Command, Job, Listens, NodeHandle, NodeSpec, Reply, Watchers,
+        intercepted::intercepted,
     },
+    quorum::NodeQuestion,
     sync::Mutex,
     wait::QueuePosition,
 };
@@ -51,13 +53,18 @@ async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
     let node = &ours.client().nodes[0];
     let mut entry = entry(&ours);
     node.fill(true);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    let other = Arc::new(Claim::new(&"redlock:other".into(), "v".to_owned()));
+    let other = NodeQuestion::ask(&ours.client().nodes, 0, Job::new(&other, Action::Watch));
     for _ in 0..3 {
         assert_eq!(entry.report().await, Report::Unanswered);
         // The waiter looks elsewhere, and comes back to the same report.
         assert!(timeout(MS, entry.report()).await.is_err());
     }
-    assert!(matches!(&node.fill(true)[..], [Action::Join { .. }]), "{:?}", node.fill(true));
-    node.fill(false);
+    // It has kept its place before what came later.
+    let waiting = node.fill(false);
+    assert!(matches!(waiting[..], [Action::Join { .. }, Action::Watch]), "{waiting:?}");
+    other.answer(&ours.client().nodes).await.unwrap().unwrap();
     assert_eq!(position(&mut entry).await.ahead, 0);
     // That answer is used up: the next report is a new one.
     assert_eq!(position(&mut entry).await.ahead, 0);
