@@ -17,11 +17,7 @@ use crate::{
     clock::SystemClock,
     node::{
         Action, Claim, Command, Places, Remaining, Reply, Restarts,
-        redis::{
-            abilities::Abilities,
-            exchange::Setup,
-            transport::{CloseReason, Transport},
-        },
+        redis::{exchange::Setup, tests::setup},
     },
 };
 
@@ -37,17 +33,7 @@ fn place(port: u16) -> Place {
 /// A connection to the member with this port, which tells no run id, and the other end.
 fn open(port: u16) -> ((Place, Result<Reached, Arc<str>>), DuplexStream) {
     let (ours, theirs) = duplex(64 * 1024);
-    let close_reason = CloseReason::default();
-    let exchange = Exchange::new(Setup {
-        node: "n".into(),
-        transport: Transport::new(ours, close_reason.clone()),
-        close_reason,
-        watchers: None,
-        mutes: false,
-        abilities: Abilities { scripts: true, delete: None },
-        wait: None,
-        is_member: true,
-    });
+    let exchange = Exchange::new(Setup { is_member: true, ..setup(ours) });
     let reached = Reached { exchange, run_id: None, followed: None, uptime: None };
     ((place(port), Ok(reached)), theirs)
 }
