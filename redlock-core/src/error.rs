@@ -22,16 +22,19 @@ use std::{fmt, sync::Arc, time::Duration};
 pub enum LockError {
     /// Another client or another task holds the lock, or has its turn. Nothing ran.
     ///
-    /// This is also the answer when several attempts split the votes of the nodes, when `max_waiters` requests of this
-    /// process wait for the resource already, and when the lock was taken away before its body began: by
-    /// [`release_all`](crate::Redlock::release_all), by `max_hold` or from outside.
+    /// This is also the answer in three other cases:
+    ///
+    /// - Several attempts have split the votes of the nodes.
+    /// - `max_waiters` requests of this process wait for the resource already.
+    /// - The lock was taken away before its body began: by [`release_all`](crate::Redlock::release_all), by `max_hold`
+    ///   or from outside.
     #[non_exhaustive]
     Held {
         /// The requested resource.
         resource: String,
         /// The number of attempts. A waiter that sleeps until it is woken sends nothing. The time that it waits counts
-        /// as the attempts that it would have made: one for each `retry_delay` in a queue of this process, where the
-        /// first look counts as well, and otherwise one for each `retry_delay` plus `retry_jitter`.
+        /// as the attempts that it would have made. In a queue of this process, that is one for each `retry_delay`, and
+        /// the first look counts as well. Otherwise it is one for each `retry_delay` plus `retry_jitter`.
         attempts: u32,
         /// The time from the call to this error.
         waited: Duration,
@@ -49,9 +52,8 @@ pub enum LockError {
     /// From a request it means that nothing ran. A request returns it when its `wait` or its retries are over, or if
     /// the lock expires before the body has begun. From [`release`](crate::LockGuard::release),
     /// [`extend`](crate::LockGuard::extend) and [`force_release`](crate::Redlock::force_release) it means that the
-    /// outcome is unknown. An attempt ends as soon as it cannot
-    /// succeed. If some nodes refuse and others fail, the answers that arrive first decide between this and
-    /// [`Held`](Self::Held).
+    /// outcome is unknown. An attempt ends as soon as it cannot succeed. If some nodes refuse and others fail, the
+    /// answers that arrive first decide between this and [`Held`](Self::Held).
     #[non_exhaustive]
     NoQuorum {
         /// The requested resource. Empty if no single resource was requested.
@@ -102,9 +104,12 @@ pub enum LockError {
     },
     /// A setting that cannot work, at `build()` or in the request that has it.
     ///
-    /// It is also returned for a request that cannot work where it is made: outside a tokio runtime or in one without
-    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name
-    /// that is in use, and if the operating system gives no random bytes.
+    /// It is also returned in these cases:
+    ///
+    /// - A request is made outside a tokio runtime, or in one without timers.
+    /// - A request inside a body that holds the lock needs a token or a `min_hold` that the hold does not have.
+    /// - A pool name is in use.
+    /// - The operating system gives no random bytes.
     #[non_exhaustive]
     Config {
         /// What is wrong, and what to use instead.

@@ -24,8 +24,8 @@ use crate::{
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
 ///
-/// Build one for each process and clone it. Every client opens its own connection to each node, only tasks of one
-/// client pass a lock on to each other, and a new client has not seen the restarts of nodes that an older one has.
+/// Build one for each process and clone it. Every client opens its own connection to each node. Only tasks of one
+/// client pass a lock on to each other. A new client has not seen the restarts of nodes that an older one has seen.
 #[derive(Clone)]
 pub struct Redlock {
     client: Arc<Client>,

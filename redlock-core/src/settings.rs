@@ -14,9 +14,9 @@ use crate::{
 /// The most permits of one resource: a node looks up all their keys before it says that none is free.
 const MAX_PERMITS: u32 = 1024;
 
-/// The settings that only a client has. This is the one place where they are declared: `$then` gets them
-/// all, each with its documentation, its type, its default, and its setter's argument and what that makes
-/// of it. What is passed in `$more` comes before them.
+/// The settings that only a client has. This is the one place where they are declared. `$then` gets them all, each with
+/// its documentation, type and default, with the argument of its setter, and with what the setter makes of that
+/// argument. What is passed in `$more` comes before them.
 macro_rules! client_settings {
     ($then:ident $(, $more:tt)?) => {
         $then! {

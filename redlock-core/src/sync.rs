@@ -1,6 +1,6 @@
-//! What threads share, and the runtime that tasks are started on. All of it is the usual, unless
-//! `--cfg redlock_races` is given: then shuttle decides which thread goes on whenever a lock is taken
-//! or an atomic is touched, and `tests/races` of the workspace tries the orders.
+//! What threads share, and the runtime that tasks are started on. These are the usual types. With
+//! `--cfg redlock_races`, shuttle decides which thread goes on whenever a lock is taken or an atomic
+//! is touched, and `tests/races` of the workspace tries the orders.
 
 #[cfg(redlock_races)]
 mod races;

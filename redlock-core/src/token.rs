@@ -14,9 +14,9 @@ pub(crate) trait Entropy: fmt::Debug + Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
 }
 
-/// The operating system's generator. It is asked anew for each token. Numbers that were drawn ahead would
-/// be drawn twice in a process that forks, and in a virtual machine that is started twice from one
-/// snapshot: each of two clients would delete the keys of the other.
+/// The operating system's generator. It is asked anew for each token. If numbers were drawn ahead, two clients would
+/// have the same ones after a process forks, or after a virtual machine is started twice from one snapshot. Each of the
+/// two would delete the keys of the other.
 #[derive(Debug)]
 pub(crate) struct OsEntropy;
 

@@ -1,5 +1,4 @@
-//! Random numbers that can be repeated: SplitMix64. The simulation has its own generator, which is
-//! part of the library and exists only under its cfg.
+//! Random numbers that can be repeated: SplitMix64, which is small, fast, and good enough to choose faults.
 
 use std::time::Duration;
 

@@ -110,10 +110,9 @@ impl BodyGuard {
         in_scope(&self.guard, &self.span, || poll(cx)).map(Ok)
     }
 
-    /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
-    /// the body was polled before: the caller drops the body, then releases or drops this guard.
-    /// `LockHandle::current()` is this lock during the poll. The task is woken when the lock is
-    /// lost. Not to be called again after an error.
+    /// Polls the body, if the lock may be relied on. After `Ready(Err(_))` the caller drops the body, then releases or
+    /// drops this guard. The error is `Lost` only when the body was polled before. `LockHandle::current()` is this lock
+    /// during the poll. The task is woken when the lock is lost. Not to be called again after an error.
     pub fn poll_body<R>(
         &mut self,
         cx: &mut Context<'_>,

@@ -57,7 +57,7 @@ fn fits(guard: &LockGuard, resources: &Resources, terms: &Terms) -> Result<(), L
     )))
 }
 
-/// Whether a request that does not join could only wait for a body that waits for it.
+/// Whether a request that does not join would wait for the end of a body that waits for this request.
 pub(crate) fn waits_for_itself(client: &Client, resources: &Resources, terms: &Terms) -> bool {
     // Nearly all requests are made outside of a body.
     let reading = LazyCell::new(|| client.nodes.clock.read());

@@ -46,10 +46,9 @@ where
 /// A body under its lock. The output is that of the body, or the answer to what kept the body from
 /// finishing.
 ///
-/// Each body makes a type of its own of this, and a program may have hundreds of them. The compiler
-/// copies the function around it to wherever that is polled, so as little as possible goes along. The
-/// work is with `Run`, which is compiled once, and what needs the type of the body is compiled once
-/// for each.
+/// Each body makes a type of its own of this struct, and a program may have hundreds of them. The compiler copies the
+/// function around a body to each place that polls it, so as little as possible goes along. `Run` does the work, and is
+/// compiled once. Only what needs the type of the body is compiled once for each body.
 pub struct Running<S, R, F> {
     // Dropped in this order: a lock is not released while its body is there (rule 13).
     body: Slot<S, R, F>,

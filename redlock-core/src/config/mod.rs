@@ -15,8 +15,8 @@ use crate::{
     settings::client_settings,
 };
 
-/// A setting of a file, which acts as the builder's setter of its name: the nodes, the settings of calls
-/// that a client has defaults for, and those that only a client has.
+/// The settings of a file: the nodes, the settings of calls that a client has defaults for, and those that only a
+/// client has. Each acts as the builder's setter of its name.
 macro_rules! config {
     (
         {$(

@@ -22,14 +22,14 @@
 //!
 //! # What is guaranteed
 //!
-//! Two holders of one resource never have the same token. The one exception is an adopter, which keeps the token of
-//! the giver ([`LockGuard::into_lease`](crate::LockGuard::into_lease)). The order of the tokens is the order in
-//! which the nodes granted the lock, whatever clocks do. A token from the nodes is larger than every
-//! token that any client had before it asked. If one task hands the lock to the next in the same process, the next
-//! token is larger too, as long as the lock is valid meanwhile and no node has lost its key early
-//! ([`force_release_now`](crate::Redlock::force_release_now), `FLUSHALL`, the clock of a node). If not, another client
-//! may have drawn a larger token meanwhile, and a store that has seen it refuses the one that was passed on, which is
-//! what tokens are for.
+//! Two holders of one resource never have the same token. The one exception is an adopter, which keeps the token of the
+//! giver ([`LockGuard::into_lease`](crate::LockGuard::into_lease)). The order of the tokens is the order in which the
+//! nodes granted the lock, whatever clocks do. A token from the nodes is larger than every token that any client had
+//! before it asked. If one task hands the lock to the next in the same process, the next token is larger too, on two
+//! conditions: the lock stays valid meanwhile, and no node loses its key early
+//! ([`force_release_now`](crate::Redlock::force_release_now), `FLUSHALL`, the clock of a node). Otherwise another
+//! client may have drawn a larger token meanwhile. A store that has seen that one refuses the token that was passed on.
+//! That is what tokens are for.
 //!
 //! This holds while the nodes keep their counters. A counter that was lost or that has expired starts again from the
 //! clock of the client that asks. That is larger than every earlier number if the wall clocks of all clients differ by

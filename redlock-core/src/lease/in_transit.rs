@@ -34,8 +34,7 @@ impl LeaseInTransit {
         })
     }
 
-    /// Has the keys stay until then if no hold comes to have the lease: the rest of the `min_hold` of the hold
-    /// before.
+    /// Has the keys stay until then if no hold gets the lease. That is the rest of the `min_hold` of the previous hold.
     pub(crate) fn keep_until(&mut self, keep_until: Moment) {
         self.keep_until = keep_until;
     }

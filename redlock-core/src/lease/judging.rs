@@ -1,6 +1,5 @@
-//! Judging a hold, and doing what its judgement calls for: a hold whose time has run out ends and
-//! makes way for the next waiter, and a hold in doubt is renewed. The clock alone ends a hold, without
-//! an answer of any node (rule 9).
+//! Judging a hold, and doing what its judgement calls for. A hold that has run out of time ends and makes way for the
+//! next waiter. A hold in doubt is renewed. The clock alone ends a hold, without an answer of any node (rule 9).
 
 use std::sync::Arc;
 

@@ -33,9 +33,9 @@ impl Leases {
         }
     }
 
-    /// A hold over a lease for which the nodes were asked at `begun`. Its `min_hold` and `max_hold` count
-    /// from `taken`. A process may stand still between `begun` and the first `SET`: with a `min_hold` that
-    /// counted from `begun`, a release would free the keys before the nodes do after a crash.
+    /// A hold over a lease for which the nodes were asked at `begun`. Its `min_hold` and `max_hold` count from `taken`.
+    /// A process may stand still between `begun` and the first `SET`. If `min_hold` counted from `begun`, the keys
+    /// would go earlier after a release than after a crash.
     pub(crate) fn hold(
         &self,
         resources: Resources,

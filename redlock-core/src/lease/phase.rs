@@ -56,7 +56,7 @@ impl Phase {
         }
     }
 
-    /// When the renewal was sent that a doubt waits for.
+    /// When the renewal that a doubt waits for was sent.
     pub(super) fn doubted_since(self) -> Option<Moment> {
         match self {
             Self::Doubtful { renewal_sent } => renewal_sent,

@@ -66,9 +66,9 @@ impl Leases {
         Some(round)
     }
 
-    /// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
-    /// renewal and for no longer than there (rule 8). Without this, a held lock is lost when the
-    /// nodes restart one after the other.
+    /// Sets the key again where this renewal found it missing, once a quorum has confirmed the renewal (rule 8). The
+    /// key lives there for no longer than on the quorum. Without this, a held lock is lost when the nodes restart one
+    /// after the other.
     fn heal(&self, hold: &Hold, round: &Arc<Round>) {
         let now = self.nodes.clock.now();
         let early = hold.while_held(|state| {

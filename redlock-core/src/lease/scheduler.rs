@@ -178,7 +178,7 @@ impl Standby {
             {
                 // Upgraded only for a moment: the leases go with their last user.
                 let Some(leases) = leases.upgrade() else { return };
-                // This counts what the clock has missed, too, which the task may not do now.
+                // This also counts what the clock has missed, as a task that stands still does not.
                 let reading = leases.nodes.clock.read();
                 leases.ensure_moving(reading.now);
                 let all_here = leases.registry.elsewhere().is_none()

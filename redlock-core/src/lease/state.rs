@@ -34,7 +34,7 @@ pub(crate) struct HoldState {
     lease: LeaseState,
     /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
-    /// When the round began that chose `renewal_ttl`. An extension that began earlier does not replace it.
+    /// The beginning of the round that chose `renewal_ttl`. An extension that began earlier does not replace it.
     asked_at: Moment,
     phase: Phase,
     /// When the renewal that is due next is to be sent; never for a hold that is not renewed.

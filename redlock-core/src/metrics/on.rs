@@ -1,6 +1,5 @@
-//! Counting through the facade, whatever recorder the application has installed. A gauge is changed
-//! through the handle that it was first changed through, so that a recorder that comes later does
-//! not see only half of a change.
+//! Counting through the facade, whatever recorder the application has installed. Every change of a gauge goes through
+//! the handle of its first change. So a recorder that comes later never sees only half of a change.
 
 use std::{
     sync::Arc,

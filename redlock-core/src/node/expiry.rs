@@ -1,6 +1,5 @@
-//! Whether a node's clock keeps up with the client's, judged by what is left of the client's own
-//! keys (fault 18: a node whose clock is set forward drops a lock early, and no client can prevent
-//! that). Pure.
+//! Whether a node's clock keeps up with the client's, judged by what is left of the client's own keys. A node drops a
+//! lock early when its clock is set forward, and no client can prevent that (fault 18). Pure.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ pub(super) struct Parting {
     sender: Arc<dyn Sender>,
     /// When the time for the last answers is over; unset before they are waited for.
     answers_by: Option<std::time::Instant>,
-    /// Its node has let pass the time for the last bytes.
+    /// Its node has let the time for the last bytes pass.
     is_given_up: bool,
     /// Dropping it closes the connection.
     _open: OpenConnection,
@@ -181,8 +181,8 @@ impl Pipe {
         deletes
     }
 
-    /// The sender of the connection of a task that was dropped with its runtime, and until when to wait there until no
-    /// more than `rest` is left to do.
+    /// The sender of the connection of a task that was dropped with its runtime, and until when to wait there. The wait
+    /// is over earlier when no more than `rest` is left to do.
     pub(super) fn parting(
         &mut self,
         rest: Remaining,

@@ -20,8 +20,8 @@ use super::{Claim, fnv1a};
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 pub(crate) const MAX_WAITERS: u64 = 10_000;
 
-/// The prefix of these keys. They share the hash slot of the lock, unless it has a brace that closes nothing. They
-/// begin like its key, so that an account that may access the locks (`~redlock:*`) may access them too.
+/// The prefix of these keys. They share the hash slot of the lock, unless the key of the lock has a brace that closes
+/// nothing. They begin like that key, so that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
     prefix_parts(key).concat()
 }

@@ -18,18 +18,19 @@ pub(crate) enum Reply {
     /// The key is there and has another client's value, or the counter beside it has given numbers
     /// to another client.
     Foreign,
-    /// No key is there any more, and a waiter before each of some keys was `told` that it has the turn. All keys had our
-    /// value until now if `deleted`. Of a waiter that leaves: it stood in the queue if `deleted`, and readers may have
-    /// the key.
+    /// No key is left, and waiters before some of the keys were `told` that they have the turn. If `deleted`, all keys
+    /// had our value until now. As the answer to a waiter that leaves: if `deleted`, it stood in the queue, and readers
+    /// may have the key.
     Woke { deleted: bool, told: Told },
-    /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
-    /// node could not give the turn. The key had our value until now if `deleted`. Of a waiter that leaves: it stood
-    /// in the queue if `deleted`.
+    /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the node could
+    /// not give the turn. If `deleted`, the key had our value until now. As the answer to a waiter that leaves: if
+    /// `deleted`, it stood in the queue.
     Unwoken { deleted: bool, told: Told },
-    /// Readers have the lock. Ours was among them until now, or is for the rest of its `min_hold`, if `deleted`.
+    /// Readers have the lock. If `deleted`, our reader was among them until now, or stays for the rest of its
+    /// `min_hold`.
     HasReaders { deleted: bool },
-    /// The numbers of permits that are free. Where there are more than this client has use for, a waiter was `told` that
-    /// it has the turn for another.
+    /// The numbers of permits that are free. If more are free than this client can use, a waiter was `told` that it has
+    /// the turn for one of the others.
     Permits { free: Vec<u32>, told: Told },
     /// Stands in the queue.
     Queued {

@@ -28,8 +28,8 @@ use crate::{
     token::Entropy,
 };
 
-/// For this long, and two round trips, the end of a runtime waits for the last answers of a node, and a later delete
-/// until it is written.
+/// How long the end of a runtime waits for the last answers of a node, beside two round trips. A later delete waits for
+/// as long until it is written.
 const LAST_BYTES: Duration = Duration::from_millis(100);
 
 /// Between two looks for them.
@@ -183,8 +183,8 @@ impl Shared {
             if self.task.is_running() {
                 return;
             }
-            // Deletes that came after the task had sent its last ones. In one step with the rest: one that came in
-            // between would only be owed, and no task sends it.
+            // Sends the deletes that came after the task had sent its last ones. This is one step with the rest: a
+            // delete that came in between would only be owed, and no task would send it.
             let sent = pipe.send_last(&mut outbox, now);
             self.relink(&mut outbox, Link::Opening);
             let abandoned = outbox.disconnect(now);

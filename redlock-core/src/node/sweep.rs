@@ -3,8 +3,8 @@
 /// Below this many commands, it is not worth looking.
 const FEW: usize = 64;
 
-/// Tells when to look: once there are twice as many as after the last time. So each command that comes costs little,
-/// and those that are not wanted are never more than those that are.
+/// Tells when to look: once twice as many commands wait as after the last look. So each new command costs little, and
+/// the unwanted commands are never more than the wanted ones.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     /// How many were left when they were last looked at.

@@ -44,8 +44,8 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
         if unheard.asks_again(&round.failures(), Duration::MAX).await {
             (round, _) = delete(&client.queues, &lease, hold.earliest, nodes.clock.now(), settles);
             tally = round.settled(nodes).await;
-            // Where the first delete has run, this one finds nothing. That says nothing against a lease that was
-            // valid, and leaves the doubt in one that was not.
+            // A node that has run the first delete finds nothing now. A lease that was valid was ours all the same. A
+            // lease that was in doubt was ours only if a quorum still had its keys.
             was_ours |= judged == Judgement::Doubtful && tally.yes() >= nodes.quorum();
             continue;
         }

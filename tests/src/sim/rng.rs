@@ -5,27 +5,24 @@ use std::sync::Mutex;
 use redlock_core::seam::simulation::Entropy;
 
 use super::locked;
+use crate::chance::Chance;
 
-/// SplitMix64: small, fast, and good enough to choose faults.
+/// Draws what the simulation needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(Chance);
 
 impl Rng {
     /// A stream of its own for every seed.
     #[must_use]
     pub(crate) fn new(seed: u64) -> Self {
-        let mut rng = Self(seed);
+        let mut rng = Self(Chance::new(seed));
         rng.bits();
         rng
     }
 
     /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `end`; zero when there is none.

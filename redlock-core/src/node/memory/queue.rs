@@ -75,8 +75,8 @@ impl Queue {
         Some(ahead)
     }
 
-    /// The waiter that is told, of those with at least this many before them. Takes out dead waiters before it.
-    /// Without any other, it is one that is late.
+    /// The first waiter that is alive and not late, of those with at least this many before them. Takes out the dead
+    /// waiters before it. If there is none, it is the first waiter that is late.
     pub(super) fn choose(&mut self, from: usize, now: f64) -> Option<Chosen> {
         let (mut late, mut ahead) = (None, from);
         while ahead < from + MOST

@@ -190,8 +190,8 @@ impl Queues {
         (was_next, words)
     }
 
-    /// Tells the waiter with this many before it that it is next, and two more that they are near if the one
-    /// with the turn has not said just now that it is alive.
+    /// Tells the waiter with this many before it that it is next. If the waiter with the turn has not just said that it
+    /// is alive, tells the two behind the next one that they are near.
     fn tell_behind(
         &self,
         key: &Arc<str>,
@@ -210,8 +210,8 @@ impl Queues {
         words.collect()
     }
 
-    /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other
-    /// waiters. The rest of `slots.lua` is in the data.
+    /// Keeps no permit for `asker` any more. Returns whether one was kept, and how many are kept for other waiters. The
+    /// rest of `slots.lua` is in the data.
     pub(super) fn promised(&mut self, line: &str, asker: &str, now: f64) -> (bool, usize) {
         let had_turn = self.was_promised(line, asker);
         let promised = self.promised.get(line).into_iter().flat_map(BTreeMap::values);
@@ -237,7 +237,7 @@ impl Queues {
         queue.is_none_or(|queue| queue.waiters().all(|(name, _)| name == waiter))
     }
 
-    /// Whether a permit was kept for this waiter, which it is no longer.
+    /// Keeps no permit for this waiter any more. Returns whether one was kept.
     fn was_promised(&mut self, line: &str, waiter: &str) -> bool {
         let Some(promised) = self.promised.get_mut(line) else { return false };
         let was_promised = promised.remove(waiter).is_some();

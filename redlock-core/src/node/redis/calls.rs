@@ -214,8 +214,9 @@ impl Calls {
         let action = command.action;
         // A native command is for one key.
         match delete.filter(|_| !command.claim.is_set() && !command.claim.shared) {
-            // A native delete replaces the script for one lock. Where the lock was taken in a turn, others are likely to
-            // wait: the native delete learns so from its answer, and the turn would come a round trip later.
+            // A native delete replaces the script for one lock, unless that lock was taken in a turn. Others are likely
+            // to wait then. The native delete learns that only from its answer, so their turn would come a round trip
+            // later.
             Some(delete)
                 if !scripts && native::can(action)
                     || count == 1

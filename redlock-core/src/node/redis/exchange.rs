@@ -351,24 +351,14 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::io::{AsyncWriteExt, duplex};
 
-    use super::*;
+    use super::{super::tests::setup, *};
 
     /// Rule 18: what a server claims is believed when it has come.
     #[tokio::test]
     async fn a_reply_that_claims_to_be_huge_is_given_no_room() {
         for claim in ["$536870911\r\nx", "$2000000\r\nx", "*536870911\r\n+x\r\n"] {
             let (mut server, stream) = duplex(64);
-            let close_reason = CloseReason::default();
-            let mut exchange = Exchange::new(Setup {
-                node: "a:1".into(),
-                transport: Transport::new(stream, close_reason.clone()),
-                close_reason,
-                watchers: None,
-                mutes: false,
-                abilities: Abilities { scripts: true, delete: None },
-                wait: None,
-                is_member: false,
-            });
+            let mut exchange = Exchange::new(setup(stream));
             server.write_all(claim.as_bytes()).await.unwrap();
             let has_ended = poll_fn(|cx| exchange.drive(cx)).now_or_never().is_some();
             assert_eq!(has_ended, claim.contains("536870911"), "{claim:?}");

@@ -79,12 +79,12 @@ impl<D: Future<Output = ()>> Handshake<D> {
         }
         if version != ProtocolVersion::RESP2 {
             if asked.native {
-                // As every connection begins. A proxy that shares its connections to the server is not asked to change
-                // that: such a proxy cannot track.
+                // Every connection begins with `REPLY ON`. A proxy that shares its connections to the server is not
+                // asked to change that: such a proxy cannot track.
                 questions.cmd("CLIENT").arg("REPLY").arg("ON");
             }
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-            // It works behind the other alone, and a user may have permission for the other alone. If the next
+            // `CACHING` works only behind `TRACKING`, and a user may have permission for `TRACKING` alone. If the next
             // command reads a key, one push comes that no waiter needs.
             questions.cmd("CLIENT").arg("CACHING").arg("YES");
         }

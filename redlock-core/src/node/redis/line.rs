@@ -66,12 +66,13 @@ impl Line {
         Self { address, open: Mutex::default() }
     }
 
-    /// The answers to these questions. A connection that is found broken is replaced at once, and so is one of
-    /// another runtime, which may have ended; one that did not answer in time is replaced at the next question.
+    /// The answers to these questions. A connection that is found broken is replaced at once. So is a connection of
+    /// another runtime, because that may have ended. A connection that did not answer in time is replaced at the next
+    /// question.
     ///
-    /// Dropping the future gives up the answers alone. The question goes on in a task of its own, so that
-    /// a caller that has heard enough from other servers does not make a connection that is well look like
-    /// one that hangs.
+    /// Dropping the future gives up only the answers. The question goes on in a task of its own. Otherwise a caller
+    /// that leaves because it has heard enough from other servers would make a healthy connection look like one that
+    /// hangs.
     pub(super) async fn ask(
         self: &Arc<Self>,
         questions: &Arc<Pipeline>,

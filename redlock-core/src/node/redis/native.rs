@@ -88,8 +88,8 @@ pub(super) fn encode(
     answers
 }
 
-/// Lets a key that is ours live for longer: only with more than it has, because this sets the expiry
-/// whatever it is (rule 7).
+/// Lets a key that is ours live for longer. The new ttl must be more than what the key has left, because this sets the
+/// expiry in any case (rule 7).
 pub(super) fn prolong(command: &Command, begin: &[u8], out: &mut Vec<u8>) {
     let Claim { key, value, .. } = &*command.claim;
     let Action::Extend { ttl } = command.action else { return };

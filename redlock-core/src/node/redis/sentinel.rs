@@ -1,9 +1,8 @@
 //! The master that sentinels agree on.
 //!
-//! The sentinels are asked at every connect, and once a second while the connection lasts. An isolated
-//! master serves the clients that reach it until the sentinels do: a client that goes on with it holds
-//! locks that the new master gives to others. So the connection ends when most of the sentinels name
-//! another master.
+//! The sentinels are asked at every connect, and once a second while the connection lasts. An isolated master serves
+//! the clients that reach it until the sentinels reach it again. A client that goes on with it holds locks that the new
+//! master gives to others. So the connection ends when most of the sentinels name another master.
 
 use std::{sync::Arc, time::Duration};
 

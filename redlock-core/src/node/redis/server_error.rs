@@ -87,8 +87,8 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
         text.push(' ');
         text.extend(line.chars().filter(|c| !c.is_control()));
     }
-    // The words of these errors are known and repeat nothing: a password that is part of them by chance would
-    // be told by the gap.
+    // The words of these errors are known, and repeat no argument. If the password happens to be one of these words, a
+    // gap in its place would tell it.
     let is_known = matches!(code, "NOAUTH" | "WRONGPASS");
     if !secret.is_empty() && !is_known {
         text = text.replace(secret, "***");

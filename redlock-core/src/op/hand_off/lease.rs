@@ -31,8 +31,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a hold at `now`, when the wall clock shows `wall`, that is valid for as long as
-    /// `left`, and that the nodes have forgotten by `expired_by`.
+    /// The lease of a hold at `now`, when the wall clock shows `wall`. It is valid for as long as `left`, and the nodes
+    /// have forgotten it by `expired_by`.
     pub(super) fn of(
         hold: &Hold,
         now: Moment,

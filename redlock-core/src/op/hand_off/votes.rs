@@ -1,9 +1,8 @@
 //! Which nodes have a vote on an adoption.
 //!
-//! A node that had not answered for the lock when it was handed over has none: the `SET` of the giver may
-//! still be on its way there, and run after another client has had the lock. On all other nodes the old
-//! value has been there since. A client that held the lock in between had a quorum, and shares a node
-//! with a quorum of these (rule 7).
+//! A node has no vote if it had not answered for the lock when that was handed over. The `SET` of the giver may still
+//! be on its way there, and may run after another client has had the lock. On all other nodes the old value has been
+//! there since. A client that held the lock in between had a quorum, and shares a node with a quorum of these (rule 7).
 
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ impl Server {
         Self { data, rate }
     }
 
-    /// Sets the clock of the node back by this much. Returns the pushes that what has expired before leads to.
+    /// Sets the clock of the node back by this much. Returns the pushes for keys that had expired before.
     pub fn set_back(&mut self, by: Duration) -> Vec<Push> {
         pushes(self.data.set_clock(-by.as_secs_f64()))
     }

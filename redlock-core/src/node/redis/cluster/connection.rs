@@ -145,7 +145,7 @@ impl Driver {
     /// missing and nothing has changed.
     async fn run(&self) -> String {
         let mut looked = Instant::now();
-        // When members were connected last of which the last connection was of no use.
+        // When a look last tried all members, even those that had been of no use.
         let mut tried = looked;
         let mut backoff = Backoff::new();
         loop {

@@ -142,7 +142,7 @@ impl History {
         self.restarts == Restarts::Strict && it.uptime.is_none_or(|up| up < self.span)
     }
 
-    /// Until when a slot gives no locks that this member serves, and that may lack the keys of slots that it got until
+    /// Until when a slot of this member gives no locks. The member may lack the keys of slots that it got until
     /// `may_lack_until`.
     fn sits_out_until(
         &self,

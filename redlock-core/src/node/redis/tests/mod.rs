@@ -35,6 +35,11 @@ use self::{
     late::again_if_late,
     server::{LIMIT, Server},
 };
+use super::{
+    abilities::Abilities,
+    exchange::Setup,
+    transport::{CloseReason, Stream, Transport},
+};
 use crate::{
     clock::SystemClock,
     error::{Cause, LockError, NodeError, NodeErrorKind},
@@ -103,6 +108,21 @@ async fn refusal(url: &str) -> String {
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.expect("nothing happens")
+}
+
+/// A connection over this stream, to a server that runs scripts and pushes nothing.
+pub(super) fn setup(stream: impl Stream + 'static) -> Setup {
+    let close_reason = CloseReason::default();
+    Setup {
+        node: "a:1".into(),
+        transport: Transport::new(stream, close_reason.clone()),
+        close_reason,
+        watchers: None,
+        mutes: false,
+        abilities: Abilities { scripts: true, delete: None },
+        wait: None,
+        is_member: false,
+    }
 }
 
 fn claim(key: &str, value: &str) -> Arc<Claim> {

@@ -1,7 +1,23 @@
 //! The turns of waiters for permits.
 
 use super::*;
-use crate::node::{Places, Told};
+use crate::node::{Told, queue_keys};
+
+const JOIN: Action = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+
+/// A question for one free permit of so many.
+fn find_of(count: u32) -> Action {
+    Action::FindPermits { count, from: 0, most: 1, asker: 1 }
+}
+
+fn slot(number: u32, value: &str) -> Arc<Claim> {
+    claim(&queue_keys::permit("redlock:a", number), value)
+}
+
+/// The answer that names this permit or none, and tells no waiter.
+fn free(number: Option<u32>) -> Result<Reply, NodeError> {
+    Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+}
 
 /// Without this, a client that asks at the right moment would take the permit of a waiter.
 #[tokio::test]
@@ -9,18 +25,11 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
     again_if_late(async |stretch| {
         let server = Server::start();
         let mut node = connected(&server.url("", "")).await;
-        let slot = |number: u32, value| {
-            claim(&crate::node::queue_keys::permit("redlock:a", number), value)
-        };
-        let find = Action::FindPermits { count: 1, from: 0, most: 1, asker: 1 };
-        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-        let free = |number: Option<u32>| {
-            Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
-        };
+        let find = find_of(1);
         let holder = slot(0, CANARY);
         assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
         assert!(matches!(
-            act(&mut *node, &slot(0, "waiter"), join).await,
+            act(&mut *node, &slot(0, "waiter"), JOIN).await,
             Ok(Reply::Queued { .. })
         ));
         stretch.begins();
@@ -38,20 +47,13 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     again_if_late(async |stretch| {
         let mut server = Server::start();
         let mut node = connected(&server.url("", "")).await;
-        let slot = |number: u32, value| {
-            claim(&crate::node::queue_keys::permit("redlock:a", number), value)
-        };
-        let find = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
-        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-        let free = |number: Option<u32>| {
-            Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
-        };
+        let find = find_of(2);
         let (first, second) = (slot(1, "first"), slot(1, "second"));
         for number in 0..2 {
             assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));
         }
         for waiter in [&first, &second] {
-            assert!(matches!(act(&mut *node, waiter, join).await, Ok(Reply::Queued { .. })));
+            assert!(matches!(act(&mut *node, waiter, JOIN).await, Ok(Reply::Queued { .. })));
         }
         stretch.begins();
         let release = Action::Release { wakes: Places::FIRST };
@@ -60,7 +62,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
         assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
         assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
 
-        assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
+        assert!(matches!(act(&mut *node, &first, JOIN).await, Ok(Reply::Queued { .. })));
         assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(Some(0)));
         let queue = "ZCARD redlock:a:{redlock:a}:permit:queue";
         assert_eq!(server.number(queue), 1, "there is no other permit for it");

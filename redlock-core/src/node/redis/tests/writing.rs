@@ -13,12 +13,7 @@ use tokio::{
 };
 
 use super::{
-    super::{
-        abilities::Abilities,
-        connection::RedisConnection,
-        exchange::{Exchange, Setup},
-        transport::{CloseReason, Stream, Transport},
-    },
+    super::{connection::RedisConnection, exchange::Exchange},
     *,
 };
 use crate::node::{Remaining, Watchers};
@@ -77,17 +72,8 @@ impl AsyncWrite for Reluctant {
 
 /// A connection over this stream, to a server that pushes changes to these listeners.
 fn over(stream: impl Stream + 'static, watchers: Option<Arc<Watchers>>) -> RedisConnection {
-    let close_reason = CloseReason::default();
-    RedisConnection::new(Exchange::new(Setup {
-        node: "a:1".into(),
-        transport: Transport::new(stream, close_reason.clone()),
-        close_reason,
-        mutes: watchers.is_some(),
-        watchers,
-        abilities: Abilities { scripts: true, delete: None },
-        wait: None,
-        is_member: false,
-    }))
+    let mutes = watchers.is_some();
+    RedisConnection::new(Exchange::new(Setup { mutes, watchers, ..setup(stream) }))
 }
 
 #[tokio::test]

@@ -100,8 +100,8 @@ impl Members {
     /// Ends the connections to members that have lost all their slots. A member that is taking its
     /// first slot over has none yet, and stays while commands wait for it or it has some to answer.
     ///
-    /// A former master is left that has commands for its own slots to answer: it may be cut off from the others, and
-    /// would give locks beside its successor for as long as it is asked for some.
+    /// The connection to a former master ends even if it has commands for its own slots to answer. It may be cut off
+    /// from the others. Then it would give locks beside its successor for as long as this client asks it for some.
     fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, Place)]) {
         let wanted = self.wanted();
         for member in std::mem::take(&mut self.members) {
@@ -146,7 +146,7 @@ impl Members {
         served
     }
 
-    /// The slots of which their owners have commands to answer, with these owners.
+    /// The slots with commands that their owners have yet to answer, and these owners.
     fn in_use(&self) -> Vec<(u16, Place)> {
         let mut in_use = Vec::new();
         for (index, member) in self.members.iter().enumerate() {

@@ -17,11 +17,7 @@ use crate::{
     clock::SystemClock,
     node::{
         Action, Claim, Command, Places, Remaining, Reply, Restarts,
-        redis::{
-            abilities::Abilities,
-            exchange::Setup,
-            transport::{CloseReason, Transport},
-        },
+        redis::{exchange::Setup, tests::setup},
     },
 };
 
@@ -37,17 +33,7 @@ fn place(port: u16) -> Place {
 /// A connection to the member with this port, which tells no run id, and the other end.
 fn open(port: u16) -> ((Place, Result<Reached, Arc<str>>), DuplexStream) {
     let (ours, theirs) = duplex(64 * 1024);
-    let close_reason = CloseReason::default();
-    let exchange = Exchange::new(Setup {
-        node: "n".into(),
-        transport: Transport::new(ours, close_reason.clone()),
-        close_reason,
-        watchers: None,
-        mutes: false,
-        abilities: Abilities { scripts: true, delete: None },
-        wait: None,
-        is_member: true,
-    });
+    let exchange = Exchange::new(Setup { is_member: true, ..setup(ours) });
     let reached = Reached { exchange, run_id: None, followed: None, uptime: None };
     ((place(port), Ok(reached)), theirs)
 }
@@ -56,13 +42,8 @@ fn open(port: u16) -> ((Place, Result<Reached, Arc<str>>), DuplexStream) {
 fn two() -> (Members, [DuplexStream; 2]) {
     let name: Arc<str> = "n".into();
     let ((first, its), (second, others)) = (open(1), open(2));
-    let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
-    let last = SLOTS - 1;
-    assert!(slot_of(KEY) < last);
-    let found = Found {
-        shards: vec![shard(0..=last - 1, 1), shard(last..=last, 2)],
-        opened: vec![first, second],
-    };
+    assert!(slot_of(KEY) < SLOTS - 1);
+    let found = Found { opened: vec![first, second], ..look(1) };
     let history = Arc::new(Mutex::new(History::new(Restarts::Observed, LIMIT, LIMIT)));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut members = Members::new(&name, &clock, &Arc::default(), &history, LIMIT / 2);
@@ -84,6 +65,10 @@ async fn lock(members: &mut Members) -> Result<Reply, NodeError> {
 
 fn moved_to(port: u16) -> String {
     format!("-MOVED {} h:{port}\r\n", slot_of(KEY))
+}
+
+fn ask_at(port: u16) -> String {
+    moved_to(port).replace("MOVED", "ASK")
 }
 
 /// As after a move of the slot that was cut short.
@@ -178,6 +163,16 @@ fn ask(members: &mut Members, claim: &Arc<Claim>, action: Action) -> Arc<Batch> 
     members.send(vec![Command { claim: Arc::clone(claim), action }])
 }
 
+/// Asks for a lock. The first member answers with this redirect, and the members have handled it.
+async fn redirected(members: &mut Members, first: &mut DuplexStream, redirect: &str) -> Arc<Batch> {
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let grant = ask(members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(first).await, ["SET"]);
+    first.write_all(redirect.as_bytes()).await.unwrap();
+    drive(members).await;
+    grant
+}
+
 /// The key would stay for its ttl: its delete would run before it, and find nothing.
 #[tokio::test(start_paused = true)]
 async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
@@ -212,12 +207,7 @@ async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_takes_a_slot_over_does_not_own_it_before_a_look_says_so() {
     let (mut members, [mut first, mut second]) = two();
-    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
-    let _grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
-    assert_eq!(heard(&mut first).await, ["SET"]);
-    let ask = moved_to(2).replace("MOVED", "ASK");
-    first.write_all(ask.as_bytes()).await.unwrap();
-    drive(&mut members).await;
+    let _grant = redirected(&mut members, &mut first, &ask_at(2)).await;
     assert_eq!(heard(&mut second).await, ["SET"]);
     members.apply(look(1));
     assert_eq!(members.owners[usize::from(slot_of(KEY))], 0);
@@ -226,11 +216,7 @@ async fn a_member_that_takes_a_slot_over_does_not_own_it_before_a_look_says_so()
 #[tokio::test(start_paused = true)]
 async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_answer() {
     let (mut members, [mut first, mut second]) = two();
-    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
-    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
-    assert_eq!(heard(&mut first).await, ["SET"]);
-    first.write_all(moved_to(2).replace("MOVED", "ASK").as_bytes()).await.unwrap();
-    drive(&mut members).await;
+    let grant = redirected(&mut members, &mut first, &ask_at(2)).await;
     assert_eq!(heard(&mut second).await, ["SET"]);
     members.apply(look_at_one(1));
     // To `ASKING`, too.
@@ -245,19 +231,11 @@ async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_
 async fn a_member_that_was_connected_for_one_command_has_not_been_looked_at() {
     let (mut members, [mut first, _second]) = two();
     members.apply(look_at_one(1));
-    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
-    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
-    assert_eq!(heard(&mut first).await, ["SET"]);
-    first.write_all(moved_to(2).replace("MOVED", "ASK").as_bytes()).await.unwrap();
-    drive(&mut members).await;
+    let _grant = redirected(&mut members, &mut first, &ask_at(2)).await;
     let (opened, mut second) = open(2);
     members.apply(Found { opened: vec![opened], ..look_at_one(1) });
     assert_eq!(heard(&mut second).await, ["SET"]);
-    let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
-    let last = SLOTS - 1;
-    let shards = vec![shard(0..=last - 1, 1), shard(last..=last, 2)];
-    assert_eq!(members.apply(Found { shards, opened: Vec::new() }), 1, "it may have restarted");
-    drop(grant);
+    assert_eq!(members.apply(look(1)), 1, "it may have restarted");
 }
 
 /// It may be cut off from the others, and would give locks for as long as this client asks it for some.
@@ -279,11 +257,7 @@ async fn a_master_that_was_replaced_is_left_with_commands_to_answer() {
 async fn a_slot_that_moves_to_a_member_without_a_name_stays_in_use() {
     let (mut members, [mut first, mut second]) = two();
     members.members[1].process.id = "".into();
-    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
-    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
-    assert_eq!(heard(&mut first).await, ["SET"]);
-    first.write_all(moved_to(2).as_bytes()).await.unwrap();
-    drive(&mut members).await;
+    let grant = redirected(&mut members, &mut first, &moved_to(2)).await;
     assert_eq!(heard(&mut second).await, ["SET"]);
     second.write_all(b"+OK\r\n").await.unwrap();
     assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
