@@ -240,6 +240,17 @@ mod tests {
         assert_eq!(min_hold_of(["younger", "older"]).await, [Some(secs(20)); 3]);
     }
 
+    /// Rule 2: the clock of nodes in memory does not see that a machine slept.
+    #[tokio::test]
+    async fn servers_are_locked_by_a_clock_that_sees_a_sleep_whichever_pool_is_named_first() {
+        let servers = Redlock::builder().nodes(["redis://127.0.0.1:1"]).build().unwrap();
+        install("a pool in memory", Redlock::in_memory(1)).unwrap();
+        install("b pool of servers", servers.clone()).unwrap();
+        let joined = quorum_of(["a pool in memory", "b pool of servers"]).unwrap();
+        let clock = |of: &Redlock| Arc::as_ptr(&of.client().nodes.clock).cast::<()>();
+        assert_eq!(clock(&joined), clock(&servers));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn pools_lock_the_same_in_whatever_order_they_are_named() {
         install("one", Redlock::in_memory(1)).unwrap();
