@@ -50,5 +50,5 @@ pub mod sql;
 mod tests;
 mod token;
 
-pub(crate) use range::{Range, numbers_for};
+pub(crate) use range::{MAX_NUMBERS, Range, numbers_for};
 pub use token::FencingToken;

@@ -9,7 +9,7 @@ use super::FencingToken;
 /// The most numbers that one grant reserves. A counter must not run ahead of the clock, because a
 /// lost counter starts again from the clock. A counter may grow by a million in a second, which is
 /// more than the holders that a second has room for.
-const MAX_NUMBERS: u32 = 1024;
+pub(crate) const MAX_NUMBERS: u32 = 1024;
 
 /// How many numbers a grant reserves for a lock that `waiting` tasks of this client wait for. `used` is
 /// the size of the range that the lease has used up before: a range that was too small is followed by

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
+    fence::MAX_NUMBERS,
     lease::{Hold, HoldId},
 };
 
@@ -23,6 +24,8 @@ use crate::{
 pub(super) struct Queue<T> {
     pub(super) occupant: Occupant,
     pub(super) waiting: VecDeque<Arc<Waiter<T>>>,
+    /// Waiters that try only once have come since such waiters were answered last. Long queues seldom have any.
+    has_single_tries: bool,
     /// When the request joined that is the front now, or was the last front.
     pub(super) front_since: Moment,
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
@@ -58,6 +61,7 @@ impl<T> Queue<T> {
         Self {
             occupant: Occupant::Asking,
             waiting: VecDeque::new(),
+            has_single_tries: false,
             front_since: now,
             last: None,
             defers: false,
@@ -65,6 +69,19 @@ impl<T> Queue<T> {
             hurry: None,
             waiting_since: now,
             streak,
+        }
+    }
+
+    /// Takes a waiter in, with this many before it.
+    pub(super) fn take_in(&mut self, waiter: &Arc<Waiter<T>>, ahead: usize) {
+        self.has_single_tries |= waiter.wants.tries_once;
+        self.waiting.insert(ahead, Arc::clone(waiter));
+    }
+
+    /// Takes a waiter out, if it is there.
+    pub(super) fn take_out(&mut self, waiter: &Arc<Waiter<T>>) {
+        if let Some(place) = self.waiting.iter().position(|other| Arc::ptr_eq(other, waiter)) {
+            self.waiting.remove(place);
         }
     }
 
@@ -125,9 +142,10 @@ impl<T> Queue<T> {
         self.waiting.len() + usize::from(front_waits)
     }
 
-    /// How many wait for it with a token.
+    /// How many wait for it with a token. More than a grant can have numbers for are not counted.
     pub(super) fn waiting_fenced(&self) -> usize {
-        self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
+        let fenced = self.waiting.iter().filter(|waiter| waiter.wants.fenced);
+        fenced.take(MAX_NUMBERS as usize).count()
     }
 
     /// The answer to a waiter without a turn.
@@ -169,6 +187,9 @@ impl<T> Queue<T> {
 
     /// Answers the waiters that try only once.
     pub(super) fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
+        if !std::mem::take(&mut self.has_single_tries) {
+            return;
+        }
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {
@@ -176,5 +197,43 @@ impl<T> Queue<T> {
             }
             !waiter.wants.tries_once
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, options::LockOptions};
+
+    #[test]
+    fn waiters_that_try_once_are_answered_whenever_they_come_and_the_others_stay() {
+        let redlock = Redlock::in_memory(1);
+        let waiter = |wait| {
+            let options = LockOptions::new().wait(wait);
+            let terms = redlock.client().settings.terms(&options).unwrap();
+            Waiter::<()>::new(Wants::new(&terms, false), Moment::ORIGIN)
+        };
+        let mut queue = Queue::new(false, Moment::ORIGIN);
+        let [first, last] = [Duration::from_secs(1); 2].map(waiter);
+        queue.take_in(&first, 0);
+        queue.take_in(&last, 1);
+        for ahead in [1, 0, 2] {
+            let once = waiter(Duration::ZERO);
+            queue.take_in(&once, ahead);
+            queue.answer_single_tries(&mut Vec::new());
+            assert!(matches!(once.take(), Some(Err(NoTurn::Busy))), "{ahead}");
+            // This one gives up before.
+            let gone = waiter(Duration::ZERO);
+            queue.take_in(&gone, 1);
+            for _ in 0..2 {
+                queue.take_out(&gone);
+                assert_eq!(queue.waiting.len(), 2);
+            }
+            queue.answer_single_tries(&mut Vec::new());
+            assert!(gone.take().is_none());
+            let left: Vec<_> = queue.waiting.iter().map(Arc::as_ptr).collect();
+            assert_eq!(left, [&first, &last].map(Arc::as_ptr));
+        }
+        assert!(first.take().is_none() && last.take().is_none());
     }
 }

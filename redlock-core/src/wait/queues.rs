@@ -170,7 +170,7 @@ impl Queues {
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter<Front>>) -> NoTurn {
         self.locked(key, |inner| {
             let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
-            queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+            queue.take_out(waiter);
             queue.no_turn()
         })
     }
@@ -257,7 +257,7 @@ impl Queues {
         self.with_queue(key, |queue| queue.waiting.front().map(|next| next.since)).flatten()
     }
 
-    /// How many tasks wait for the lock with a token.
+    /// How many tasks wait for the lock with a token, as far as it makes a difference.
     pub(super) fn waiting_fenced(&self, key: &str) -> usize {
         self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()
     }
@@ -364,7 +364,7 @@ impl Inner {
             return Joined::Refused(queue.no_room());
         }
         let waiter = Waiter::new(wants, now);
-        queue.waiting.push_back(Arc::clone(&waiter));
+        queue.take_in(&waiter, queue.waiting.len());
         if wants.hurries(queue.pace) {
             self.wakes.extend(queue.hurry().tell());
         }

@@ -174,7 +174,7 @@ impl Data {
             Action::FindPermits { count, from, most, asker } => {
                 self.find_permits(claim, (count, from), most, asker, told)
             }
-            Action::Inspect => self.inspect(&claim.key),
+            Action::Inspect => self.inspect(claim),
             Action::Watch => {
                 self.watched.watch(Arc::clone(&claim.key), connection);
                 let left = self.remaining(&claim.key);
@@ -312,7 +312,8 @@ impl Data {
     }
 
     /// `inspect.lua`.
-    fn inspect(&mut self, key: &Arc<str>) -> Reply {
+    fn inspect(&mut self, claim: &Claim) -> Reply {
+        let key = &claim.key;
         let now = self.clock.now();
         let left = self.remaining(key);
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
@@ -321,7 +322,7 @@ impl Data {
         Reply::Seen(Arc::new(Seen {
             value: value.map(Secret),
             left: left.unwrap_or_default(),
-            waiting: self.queues.waiting(key, now),
+            waiting: self.queues.waiting(claim, now),
             turn_is_out: self.queues.turn_is_out(key, now),
         }))
     }

@@ -247,12 +247,17 @@ impl Queues {
         was_promised
     }
 
-    /// The waiters before a lock that are alive, in order.
-    pub(super) fn waiting(&self, key: &str, now: f64) -> Vec<Secret> {
-        let queue = self.waiting.get(queue_keys::line(key)).filter(|queue| !queue.is_over(now));
+    /// The waiters before a lock that are alive, in order: those up to the place of the claim, or all without one.
+    pub(super) fn waiting(&self, claim: &Claim, now: f64) -> Vec<Secret> {
+        let queue = self.waiting.get(queue_keys::line(&claim.key));
+        let queue = queue.filter(|queue| !queue.is_over(now));
         let waiters = queue.into_iter().flat_map(Queue::waiters);
         let alive = waiters.filter(|(_, dead_at)| *dead_at > now);
-        alive.map(|(name, _)| Secret(name.clone())).collect()
+        let wanted = match usize::try_from(claim.place) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(wanted) => wanted,
+        };
+        alive.take(wanted).map(|(name, _)| Secret(name.clone())).collect()
     }
 
     /// How many locks have something here.

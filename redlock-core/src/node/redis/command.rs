@@ -71,8 +71,9 @@ fn scripted(
     let claim = &*command.claim;
     match command.action {
         Action::Inspect => {
-            call(script, how, 1, 1, out);
+            call(script, how, 1, 2, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes()]);
+            word(out, Decimal::of(claim.place).digits());
         }
         Action::Clear { wakes } => {
             call(script, how, 1, 1, out);

@@ -5,47 +5,24 @@
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
 -- ARGV[5] how many it has use for   ARGV[6] the client that asks
 -- Answers the numbers of the permits, in front of what the waiters are told.
-local count = tonumber(ARGV[2])
+local count, begin = tonumber(ARGV[2]), tonumber(ARGV[3])
 
+-- Places begin with 1.
 local function number(place)
-  return (ARGV[3] + place) % count
+  return (begin + place - 1) % count
 end
 
--- How many permits at these places are taken. One call, however many there are.
-local function taken(first, last)
-  local keys = {}
-  for place = first, last do
-    keys[#keys + 1] = ARGV[1] .. string.format('%.0f', number(place))
-  end
-  return redis.call('EXISTS', unpack(keys))
-end
+-- The names of the keys at the places so far. To make a name costs as much as to look for its key.
+local names = {}
+local prefix, format = ARGV[1], string.format
 
--- The first of these places with a free permit, or nil. Halves a range with a free permit until one place is left.
+-- How many permits at these places are free. One call, however many there are: Lua can pass on some thousands of
+-- values at once.
 local function free(first, last)
-  if taken(first, last) > last - first then
-    return nil
+  for place = #names + 1, last do
+    names[place] = prefix .. format('%.0f', number(place))
   end
-  while first < last do
-    local middle = math.floor((first + last) / 2)
-    if taken(first, middle) > middle - first then
-      first = middle + 1
-    else
-      last = middle
-    end
-  end
-  return first
-end
-
--- Lua can pass on some thousands of values at once.
-local function parts(size, most)
-  local first = 0
-  return function()
-    if first < count then
-      local from, to = first, math.min(first + size, count) - 1
-      first, size = to + 1, math.min(4 * size, most)
-      return from, to
-    end
-  end
+  return last - first + 1 - redis.call('EXISTS', unpack(names, first, last))
 end
 
 -- A waiter that was given its turn by a release has the first word. A user without permission to read
@@ -57,15 +34,23 @@ local milliseconds = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format('%.0f', milliseconds)
 local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
 local waiting = redis.pcall('EXISTS', line .. ':queue')
-local left
-if type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0 then
-  left = count - kept
-  for first, last in parts(1000, 1000) do
-    left = left - taken(first, last)
+local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
+
+-- How many are free, up to the number from which on it makes no difference, and the first part in which some are.
+local enough = is_wanted and kept + 2 or 1
+local seen, first, last = 0
+-- The usual case is that one of the first is free. In small parts, the first of them is found soon.
+local from, size = 1, 4
+while from <= count and seen < enough do
+  local to = math.min(from + size - 1, count)
+  local some = free(from, to)
+  if seen == 0 and some > 0 then
+    first, last = from, to
   end
-  if left < 1 and not had_turn then
-    return {}
-  end
+  seen, from, size = seen + some, to + 1, math.min(4 * size, 128)
+end
+if is_wanted and seen - kept < 1 and not had_turn then
+  return {}
 end
 
 -- How long a client counts that has asked, in ms. One that wants permits all the time is in the queue only now and
@@ -89,30 +74,33 @@ end
 
 local found = {}
 local most = ARGV[5] ~= '1' and is_alone() and tonumber(ARGV[5]) or 1
--- The usual case is that one of the first is free.
 local rest
-for first, last in parts(4, 1000) do
-  local place = free(first, last)
-  if place then
-    found[1] = number(place)
-    rest = place + 1
-    break
-  end
-end
--- The others in small parts, most of which are taken or free as a whole.
-while rest and rest < count and #found < most do
-  local last = math.min(rest + 16, count) - 1
-  local all = last - rest + 1
-  local free_ones = all - taken(rest, last)
-  for place = rest, last do
-    if free_ones > 0 and #found < most and (free_ones == last - place + 1 or taken(place, place) == 0) then
-      found[#found + 1] = number(place)
-      free_ones = free_ones - 1
+if first then
+  -- Halves the part until one place is left.
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if free(first, middle) > 0 then
+      last = middle
+    else
+      first = middle + 1
     end
   end
-  rest = last + 1
+  found[1] = number(first)
+  rest = first + 1
 end
-if most == 1 and #found == 1 and left and left > 1 then
+-- The others in small parts, most of which are taken or free as a whole.
+while rest and rest <= count and #found < most do
+  local to = math.min(rest + 15, count)
+  local some = free(rest, to)
+  for place = rest, to do
+    if some > 0 and #found < most and (some == to - place + 1 or free(place, place) == 1) then
+      found[#found + 1] = number(place)
+      some = some - 1
+    end
+  end
+  rest = to + 1
+end
+if most == 1 and #found == 1 and is_wanted and seen - kept > 1 then
   -- It was released when no client waited.
   wake(line)
   for _, word in ipairs(told) do

@@ -40,7 +40,8 @@ impl Request<'_> {
         if queues.yields_unseen(line, self.now()) {
             return Ok(true);
         }
-        let claim = Arc::new(Claim::new(line, String::new()));
+        // Of the clients that wait, the first is enough: a queue may be long.
+        let claim = Arc::new(Claim { place: 1, ..Claim::new(line, String::new()) });
         let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect));
         let seen = self.unless_closed(looks).await?;
         let now = self.now();

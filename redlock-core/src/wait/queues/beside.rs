@@ -54,7 +54,7 @@ impl Queues {
             };
             let waiter = Waiter::new(wants, since);
             let place = queue.waiting.partition_point(|it| it.since <= since);
-            queue.waiting.insert(place, Arc::clone(&waiter));
+            queue.take_in(&waiter, place);
             Joined::Waiting(PendingTurn::new(self, line, waiter))
         })
     }
@@ -78,10 +78,11 @@ impl Queues {
         }
     }
 
-    /// How many of the next tasks in this line are content with a permit as this request gets it.
-    pub(crate) fn served_with(&self, line: &str, wants: Wants) -> usize {
+    /// How many of the next tasks in this line, of so many at most, are content with a permit as this request gets it.
+    pub(crate) fn served_with(&self, line: &str, wants: Wants, most: usize) -> usize {
         let suits = |next: &&Arc<Waiter<Front>>| next.wants.shares_permits_with(&wants);
-        self.with_queue(line, |it| it.waiting.iter().take_while(suits).count()).unwrap_or_default()
+        let count = |it: &mut Queue<_>| it.waiting.iter().take(most).take_while(suits).count();
+        self.with_queue(line, count).unwrap_or_default()
     }
 
     /// Gives the next task in this line a turn with a permit, as this request got it. The permit is given back if

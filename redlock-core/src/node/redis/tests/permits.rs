@@ -1,6 +1,6 @@
 //! The turns of waiters for permits.
 
-use super::*;
+use super::{late::Stretch, *};
 use crate::node::{Told, queue_keys};
 
 const JOIN: Action = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
@@ -75,6 +75,61 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
         assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");
         assert_eq!(act(&mut *node, &first, find).await, free(Some(1)));
+    })
+    .await;
+}
+
+/// What this node answers to clients that look for one of many permits, of which a few are free.
+async fn found(
+    node: &mut dyn Connection,
+    name: &str,
+    free: &[u32],
+    waiters: usize,
+    stretch: &Stretch,
+) -> Vec<Result<Reply, NodeError>> {
+    const COUNT: u32 = 600;
+    let permit = |number, value| claim(&queue_keys::permit(name, number), value);
+    let taken = (0..COUNT).filter(|it| !free[1..].contains(it)).map(|it| permit(it, CANARY));
+    let taken: Vec<_> = taken.collect();
+    let grants: Vec<_> = taken.iter().map(|it| (it, GRANT)).collect();
+    assert!(batch(node, &grants).await.iter().all(|it| *it == Ok(Reply::Done)));
+    let find = |from, most| Action::FindPermits { count: COUNT, from, most, asker: 1 };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    for waiter in &["first", "second", "third"][..waiters] {
+        let joined = act(node, &permit(0, waiter), join).await;
+        assert!(matches!(joined, Ok(Reply::Queued { .. })), "{joined:?}");
+    }
+    stretch.begins();
+    let mut answers = vec![act(node, &permit(0, "other"), find(0, 1)).await];
+    let release = Action::Release { wakes: Places::FIRST };
+    answers.push(act(node, &permit(free[0], CANARY), release).await);
+    for (asks, from, most) in
+        [("other", 590, 1), ("first", 17, 1), ("other", 17, 32), ("second", 300, 32)]
+    {
+        answers.push(act(node, &permit(0, asks), find(from, most)).await);
+    }
+    stretch.ends();
+    answers
+}
+
+#[tokio::test]
+async fn many_permits_are_found_as_a_node_in_memory_finds_them() {
+    again_if_late(async |stretch| {
+        let server = Server::start();
+        let mut node = connected(&server.url("", "")).await;
+        let connector = crate::MemoryNode::new().spec().connector;
+        let connected = within(connector.connect(&Arc::default())).await;
+        let mut memory = driven(connected.unwrap().0);
+        for free in
+            [&[0][..], &[599], &[20, 4], &[83, 84], &[340, 339, 341], &[16, 17, 18, 19, 590, 599]]
+        {
+            for waiters in 0..=3 {
+                let name = format!("redlock:{free:?}:{waiters}");
+                let expected = found(&mut *memory, &name, free, waiters, stretch).await;
+                let found = found(&mut *node, &name, free, waiters, stretch).await;
+                assert_eq!(found, expected, "{free:?}, {waiters}");
+            }
+        }
     })
     .await;
 }

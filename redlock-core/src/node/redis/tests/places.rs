@@ -53,3 +53,47 @@ async fn a_queue_has_a_limited_number_of_places() {
     assert_eq!(act(&mut *node, &comes, join).await, Ok(Reply::Full));
     joined(&mut *node, &waits, 0).await;
 }
+
+/// Where ten thousand wait, the server would do nothing else for a long time at each look.
+#[tokio::test]
+async fn a_look_reads_no_more_of_a_queue_than_it_asks_for_and_an_operator_sees_all() {
+    const COUNT: usize = 700;
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let names: Vec<_> = (0..COUNT).map(|it| format!("waiter-{it}")).collect();
+    let waiters: Vec<_> = names.iter().map(|it| claim("redlock:a", it)).collect();
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    batch(&mut *node, &waiters.iter().map(|it| (it, join)).collect::<Vec<_>>()).await;
+    let dead = [0, 1, 2, 4, 300, 400, 699];
+    let alive = (0..COUNT).filter(|it| !dead.contains(it)).map(|it| names[it].as_str());
+    let alive: Vec<_> = alive.collect();
+    for gone in [&[][..], &dead] {
+        for waiter in gone {
+            let key = format!("redlock:a:{{redlock:a}}:alive:waiter-{waiter}");
+            assert_eq!(server.number(&format!("DEL {key}")), 1);
+        }
+        let expected = if gone.is_empty() {
+            names.iter().map(String::as_str).collect()
+        } else {
+            alive.clone()
+        };
+        for place in [1, 2, 5, 256, 600, COUNT as u64, 0] {
+            server.admin("CONFIG RESETSTAT");
+            let looks = Arc::new(Claim { place, ..Claim::new(&"redlock:a".into(), String::new()) });
+            let Ok(Reply::Seen(seen)) = act(&mut *node, &looks, Action::Inspect).await else {
+                panic!("it looks")
+            };
+            let seen: Vec<_> = seen.waiting.iter().map(|it| it.0.as_str()).collect();
+            let most = if place == 0 { COUNT } else { place as usize };
+            assert_eq!(seen, expected[..most.min(expected.len())], "{place}");
+            if place == 1 && gone.is_empty() {
+                let run = server.commands_run();
+                assert!(run.contains(&"zrange 1".to_owned()), "{run:?}");
+                assert!(
+                    run.contains(&"exists 2".to_owned()),
+                    "of the waiter and of the turn: {run:?}"
+                );
+            }
+        }
+    }
+}

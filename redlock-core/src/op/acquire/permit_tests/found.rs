@@ -210,9 +210,9 @@ async fn a_task_that_is_given_a_permit_too_late_goes_back_to_its_place() {
         sleep(TTL / 2).await;
         let turn = client.queues.alone(&"another".into(), client.nodes.clock.now()).unwrap();
         client.queues.give_permit(&line, request.wants(), turn.with(in_transit));
-        assert_eq!(client.queues.served_with(&line, request.wants()), 1);
+        assert_eq!(client.queues.served_with(&line, request.wants(), 9), 1);
         sleep(SECOND).await;
-        assert_eq!(client.queues.served_with(&line, request.wants()), 2, "it is back");
+        assert_eq!(client.queues.served_with(&line, request.wants(), 9), 2, "it is back");
         let requests: usize = redlock.waiting().iter().map(crate::Waiting::requests).sum();
         assert_eq!(requests, 3);
     }

@@ -29,6 +29,8 @@ pub(super) enum What {
     Act(Action),
     Join(Place, Duration, Listens),
     Adopt(Duration, usize),
+    /// Looks at this many waiters, or at all for 0.
+    Inspect(u64),
     /// Raises the counter by this much from the number that the client has got, or from another one.
     Confirm(bool, u64),
 }
@@ -99,7 +101,7 @@ fn adopting() -> impl Strategy<Value = What> {
 }
 
 fn watching() -> impl Strategy<Value = What> {
-    select(vec![What::Act(Action::Watch), What::Act(Action::Inspect)])
+    prop_oneof![Just(What::Act(Action::Watch)), (0_u64..3).prop_map(What::Inspect)]
 }
 
 fn of_operators() -> impl Strategy<Value = What> {
