@@ -221,9 +221,9 @@ pub(crate) enum Action {
     },
     /// Take a [`RaiseBarrier`](Self::RaiseBarrier) back.
     LowerBarrier,
-    /// Tell what is known of the key and of the queue before it. Nothing changes. The `place` of the claim is the last
-    /// one in the queue that is wanted: 1 for the first waiter alone, 0 for all.
-    Inspect,
+    /// Tell what is known of the key and of the queue before it, with the first waiters: at `most` so many, or all of
+    /// them if that is 0. Nothing changes.
+    Inspect { most: u64 },
     /// Give the key our value whatever value it has, and leave its expiry as it is. The holder is
     /// refused at its next renewal, and no client gets the lock before the holder's time is over.
     TakeAway,
@@ -261,7 +261,7 @@ impl Action {
             | Self::FindPermits { .. }
             | Self::RaiseBarrier { .. }
             | Self::LowerBarrier
-            | Self::Inspect
+            | Self::Inspect { .. }
             | Self::TakeAway
             | Self::Clear { .. } => None,
         }

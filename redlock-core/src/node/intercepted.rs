@@ -111,7 +111,7 @@ fn takes_memory(action: Action) -> bool {
         // Where a lock has no readers, nothing is set.
         | Action::RaiseBarrier { .. }
         | Action::LowerBarrier
-        | Action::Inspect
+        | Action::Inspect { .. }
         | Action::TakeAway
         | Action::Clear { .. } => false,
     }

@@ -135,7 +135,7 @@ impl Lanes {
             }
             Action::Watch
             | Action::Join { .. }
-            | Action::Inspect
+            | Action::Inspect { .. }
             | Action::RaiseBarrier { .. }
             | Action::FindPermits { .. } => {
                 if self.sweep.is_due(self.watches.len()) {

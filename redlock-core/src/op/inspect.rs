@@ -26,7 +26,7 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     let claim = Arc::new(Claim::new(&key, String::new()));
     let mut unheard = Unheard::new(client);
     let answers = loop {
-        let answers = ask_all(client, &claim, |_| Action::Inspect).await;
+        let answers = ask_all(client, &claim, |_| Action::Inspect { most: 0 }).await;
         let failures: Vec<_> =
             answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
         if !unheard.asks_again(&failures, Duration::MAX).await {

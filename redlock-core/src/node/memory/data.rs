@@ -174,7 +174,7 @@ impl Data {
             Action::FindPermits { count, from, most, asker } => {
                 self.find_permits(claim, (count, from), most, asker, told)
             }
-            Action::Inspect => self.inspect(claim),
+            Action::Inspect { most } => self.inspect(&claim.key, most),
             Action::Watch => {
                 self.watched.watch(Arc::clone(&claim.key), connection);
                 let left = self.remaining(&claim.key);
@@ -293,7 +293,7 @@ impl Data {
             (
                 Action::Join { .. }
                 | Action::Leave { .. }
-                | Action::Inspect
+                | Action::Inspect { .. }
                 | Action::Watch
                 | Action::RaiseBarrier { .. }
                 | Action::FindPermits { .. }
@@ -312,8 +312,7 @@ impl Data {
     }
 
     /// `inspect.lua`.
-    fn inspect(&mut self, claim: &Claim) -> Reply {
-        let key = &claim.key;
+    fn inspect(&mut self, key: &Arc<str>, most: u64) -> Reply {
         let now = self.clock.now();
         let left = self.remaining(key);
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
@@ -322,7 +321,7 @@ impl Data {
         Reply::Seen(Arc::new(Seen {
             value: value.map(Secret),
             left: left.unwrap_or_default(),
-            waiting: self.queues.waiting(claim, now),
+            waiting: self.queues.waiting(key, most, now),
             turn_is_out: self.queues.turn_is_out(key, now),
         }))
     }

@@ -247,17 +247,17 @@ impl Queues {
         was_promised
     }
 
-    /// The waiters before a lock that are alive, in order: those up to the place of the claim, or all without one.
-    pub(super) fn waiting(&self, claim: &Claim, now: f64) -> Vec<Secret> {
-        let queue = self.waiting.get(queue_keys::line(&claim.key));
+    /// The waiters before a lock that are alive, in order: at `most` so many, or all of them if that is 0.
+    pub(super) fn waiting(&self, key: &str, most: u64, now: f64) -> Vec<Secret> {
+        let queue = self.waiting.get(queue_keys::line(key));
         let queue = queue.filter(|queue| !queue.is_over(now));
         let waiters = queue.into_iter().flat_map(Queue::waiters);
         let alive = waiters.filter(|(_, dead_at)| *dead_at > now);
-        let wanted = match usize::try_from(claim.place) {
+        let most = match usize::try_from(most) {
             Ok(0) | Err(_) => usize::MAX,
-            Ok(wanted) => wanted,
+            Ok(most) => most,
         };
-        alive.take(wanted).map(|(name, _)| Secret(name.clone())).collect()
+        alive.take(most).map(|(name, _)| Secret(name.clone())).collect()
     }
 
     /// How many locks have something here.

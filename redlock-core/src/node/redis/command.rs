@@ -70,10 +70,10 @@ fn scripted(
 ) {
     let claim = &*command.claim;
     match command.action {
-        Action::Inspect => {
+        Action::Inspect { most } => {
             call(script, how, 1, 2, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes()]);
-            word(out, Decimal::of(claim.place).digits());
+            word(out, Decimal::of(most).digits());
         }
         Action::Clear { wakes } => {
             call(script, how, 1, 1, out);

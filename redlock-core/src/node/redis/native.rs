@@ -41,7 +41,7 @@ pub(super) fn can(action: Action) -> bool {
         Action::Release { .. }
             | Action::Shorten { .. }
             | Action::Extend { .. }
-            | Action::Inspect
+            | Action::Inspect { .. }
             | Action::Clear { .. }
     )
 }
@@ -124,11 +124,13 @@ pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
         }
         (Action::Shorten { .. }, [Value::Okay]) => Next::Answer(Ok(Reply::Done)),
         (Action::Shorten { .. }, [Value::Nil]) => Next::Answer(Ok(Reply::Missing)),
-        (Action::Extend { .. } | Action::Inspect, [_, Value::ServerError(error)]) => fail(error),
+        (Action::Extend { .. } | Action::Inspect { .. }, [_, Value::ServerError(error)]) => {
+            fail(error)
+        }
         (Action::Extend { ttl }, [holder, Value::Int(left)]) => {
             extended(bytes(holder), value, *left, ttl)
         }
-        (Action::Inspect, [holder, Value::Int(left)]) => {
+        (Action::Inspect { .. }, [holder, Value::Int(left)]) => {
             let value = bytes(holder).map(|it| Secret(String::from_utf8_lossy(it).into_owned()));
             // Without scripts, no queue is seen.
             let seen =

@@ -50,10 +50,10 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::TakeAway, Value::Okay) => Ok(Reply::Done),
         (Action::TakeAway, Value::Nil) => Ok(Reply::Missing),
         (Action::TakeAway, other) => Err(unexpected(other, "OK or nil")),
-        (Action::Inspect, Value::Array(answers)) => {
+        (Action::Inspect { .. }, Value::Array(answers)) => {
             seen(answers).ok_or_else(|| unexpected(answer, "the state of a lock"))
         }
-        (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
+        (Action::Inspect { .. }, other) => Err(unexpected(other, "the state of a lock")),
         (
             Action::Release { .. } | Action::Clear { .. } | Action::Leave { .. },
             Value::Array(answers),

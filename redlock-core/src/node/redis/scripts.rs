@@ -58,7 +58,7 @@ pub(super) fn script(command: &Command) -> Option<&'static Script> {
         Action::Join { .. } => &JOIN,
         Action::Leave { .. } => &LEAVE,
         Action::FindPermits { .. } => &SLOTS,
-        Action::Inspect => &INSPECT,
+        Action::Inspect { .. } => &INSPECT,
         Action::Clear { .. } => &CLEAR,
         // Writers have these for the sake of readers.
         Action::RaiseBarrier { .. } | Action::LowerBarrier => return None,

@@ -56,7 +56,7 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
         | Action::RaiseBarrier { .. }
         | Action::LowerBarrier
         | Action::FindPermits { .. }
-        | Action::Inspect
+        | Action::Inspect { .. }
         | Action::TakeAway
         | Action::Clear { .. } => None,
     }

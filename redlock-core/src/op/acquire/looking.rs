@@ -41,8 +41,8 @@ impl Request<'_> {
             return Ok(true);
         }
         // Of the clients that wait, the first is enough: a queue may be long.
-        let claim = Arc::new(Claim { place: 1, ..Claim::new(line, String::new()) });
-        let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect));
+        let claim = Arc::new(Claim::new(line, String::new()));
+        let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect { most: 1 }));
         let seen = self.unless_closed(looks).await?;
         let now = self.now();
         Ok(match seen {

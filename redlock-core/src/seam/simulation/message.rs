@@ -75,7 +75,7 @@ impl Command {
                 Kind::Watch
             }
             Action::Watch => Kind::Watch,
-            Action::Inspect => Kind::Inspect,
+            Action::Inspect { .. } => Kind::Inspect,
             Action::TakeAway => Kind::TakeAway,
             Action::Clear { .. } => Kind::Clear,
         }

@@ -66,7 +66,7 @@ impl Data {
             | Action::RaiseBarrier { .. }
             | Action::LowerBarrier
             | Action::FindPermits { .. }
-            | Action::Inspect
+            | Action::Inspect { .. }
             | Action::TakeAway
             | Action::Clear { .. } => Reply::Foreign,
         }

@@ -128,7 +128,7 @@ impl Side {
             What::Adopt(ttl, from) => {
                 Action::Adopt { ttl: long(ttl), from: Token::of_value(&value(from)).unwrap() }
             }
-            What::Inspect(_) => Action::Inspect,
+            What::Inspect(most) => Action::Inspect { most },
             What::Confirm(own, by) => {
                 let from = if own { number.unwrap_or(7) } else { 7 };
                 Action::Confirm(Raise { from, to: from + by, life: LONG })
@@ -150,11 +150,7 @@ impl Side {
             rest: rest.into(),
             shared: lock == Lock::Reader,
             permit: matches!(lock, Lock::Permit(_)),
-            place: match step.what {
-                What::Inspect(place) => place,
-                _ if step.has_place => former(client),
-                _ => 0,
-            },
+            place: if step.has_place { former(client) } else { 0 },
             has_turn: step.has_turn && matches!(action, Action::Release { .. }),
             ..Claim::new(key, value(client))
         };

@@ -77,16 +77,17 @@ async fn a_look_reads_no_more_of_a_queue_than_it_asks_for_and_an_operator_sees_a
         } else {
             alive.clone()
         };
-        for place in [1, 2, 5, 256, 600, COUNT as u64, 0] {
+        for most in [1, 2, 5, 256, 600, COUNT as u64, 0] {
             server.admin("CONFIG RESETSTAT");
-            let looks = Arc::new(Claim { place, ..Claim::new(&"redlock:a".into(), String::new()) });
-            let Ok(Reply::Seen(seen)) = act(&mut *node, &looks, Action::Inspect).await else {
+            let looks = claim("redlock:a", "");
+            let Ok(Reply::Seen(seen)) = act(&mut *node, &looks, Action::Inspect { most }).await
+            else {
                 panic!("it looks")
             };
             let seen: Vec<_> = seen.waiting.iter().map(|it| it.0.as_str()).collect();
-            let most = if place == 0 { COUNT } else { place as usize };
-            assert_eq!(seen, expected[..most.min(expected.len())], "{place}");
-            if place == 1 && gone.is_empty() {
+            let count = if most == 0 { COUNT } else { most as usize };
+            assert_eq!(seen, expected[..count.min(expected.len())], "{most}");
+            if most == 1 && gone.is_empty() {
                 let run = server.commands_run();
                 assert!(run.contains(&"zrange 1".to_owned()), "{run:?}");
                 assert!(

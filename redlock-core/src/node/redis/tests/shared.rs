@@ -195,7 +195,8 @@ async fn an_operator_sees_that_a_lock_has_readers_and_takes_it_from_them() {
     let mut node = connected(&server.url("", "")).await;
     let (one, operator) = (reader(CANARY), claim("redlock:a", "operator"));
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    let Ok(Reply::Seen(seen)) = act(&mut *node, &operator, Action::Inspect).await else {
+    let Ok(Reply::Seen(seen)) = act(&mut *node, &operator, Action::Inspect { most: 0 }).await
+    else {
         panic!("not seen");
     };
     assert!(seen.value.as_ref().is_some_and(|value| value.client_name().is_none()));

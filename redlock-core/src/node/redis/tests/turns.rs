@@ -9,7 +9,9 @@ const LIFE: Duration = Duration::from_secs(60);
 
 /// Whether a turn is out, as a client hears that joins the queue before a free lock, and one that looks.
 async fn is_out(node: &mut dyn Connection, asks: &Arc<Claim>) -> [bool; 2] {
-    let Ok(Reply::Seen(seen)) = act(node, asks, Action::Inspect).await else { panic!("it looks") };
+    let Ok(Reply::Seen(seen)) = act(node, asks, Action::Inspect { most: 0 }).await else {
+        panic!("it looks")
+    };
     let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
     let joined = act(node, asks, join).await;
     let Ok(Reply::Queued { ahead: 0, left: None, turn_is_out, .. }) = joined else {
