@@ -19,6 +19,9 @@ pub(super) struct Circumstances {
     /// A node granted the lock while others refused it. Such a node says nothing of the holder: only a
     /// quorum of nodes can tell when the lock is free.
     pub(super) is_split: bool,
+    /// The last attempt had no quorum. The requests behind this one are told so until the next one, however well
+    /// the nodes are again.
+    pub(super) lacked_quorum: bool,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
     /// The last attempt was for this lock and others, and failed. Readers may share this one with each other while
@@ -51,6 +54,7 @@ impl Request<'_> {
             pace: self.retries.pace(),
             polls: self.polls(),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
+            lacked_quorum: failure.is_some_and(|failure| failure.no_quorum),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,

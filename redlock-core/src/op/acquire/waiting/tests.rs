@@ -25,6 +25,7 @@ const GIVEN: Circumstances = Circumstances {
     pace: Duration::from_millis(100),
     polls: Duration::from_millis(150),
     is_split: false,
+    lacked_quorum: false,
     was_misled: false,
     was_set_refused: false,
     target: Target::Lock,
