@@ -4,6 +4,7 @@
 mod attempt;
 mod barrier;
 mod chance;
+mod circumstances;
 mod doubt;
 mod fence;
 mod fronts;

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     keeper::keeper,
-    pace::LIFE,
+    pace::{COMES_BACK, LIFE},
     pushes::{Signal, Wake},
     queue_position::QueuePosition,
     renewals::Renewals,
@@ -35,8 +35,8 @@ const LISTEN_AGAIN: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
     At(QueuePosition),
-    /// The node is too busy to answer in time, or refuses for a moment. It may have taken the entry, and give
-    /// it its turn.
+    /// The node is too busy to answer in time, or refuses for a moment, or no node can be reached. One may have
+    /// taken the entry, and give it its turn.
     Unanswered,
     /// No node takes the entry.
     NoQueue,
@@ -62,7 +62,7 @@ pub(crate) struct Entry {
     /// Those of them that have taken the entry, or may have.
     taken: BTreeSet<usize>,
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
-    /// where it is. One of them may be the one to keep it.
+    /// where it is, or was cut off. One of them may be the one to keep it.
     heard: Vec<usize>,
     /// The nodes that have refused to take the entry, and would refuse it again.
     declined: BTreeSet<usize>,
@@ -78,6 +78,8 @@ pub(crate) struct Entry {
     may_be_back: bool,
     /// That report.
     unanswered: Option<NodeQuestion>,
+    /// When no node could be reached, as far as it was seen.
+    cut_off_at: Option<Moment>,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
     /// No task of this client is to hear that the turn which it passes on is its own.
@@ -121,6 +123,7 @@ impl Entry {
             is_back: false,
             may_be_back: false,
             unanswered: None,
+            cut_off_at: None,
             shown_turn: ShownTurn::default(),
             leaves_silently: false,
             none_waits: None,
@@ -162,6 +165,8 @@ impl Entry {
             // queue from then on. An entry that stayed where it is would be the front of a separate
             // queue, ahead of all clients that joined since.
             let Some(node) = self.keeper(&refused) else {
+                // A node that cannot be reached keeps the entry for as long as it lives.
+                let may_be_taken = may_be_taken || self.is_cut_off();
                 return if may_be_taken { Report::Unanswered } else { Report::NoQueue };
             };
             if self.node != Some(node) {
@@ -192,7 +197,7 @@ impl Entry {
                 Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
                 Err(error) => {
                     refused.push(node);
-                    if error.cause == Cause::Passing {
+                    if error.cause == Cause::Passing || is_unreached(error.kind) {
                         may_be_taken = true;
                     } else if error.kind == NodeErrorKind::Server {
                         self.declined.insert(node);
@@ -212,6 +217,23 @@ impl Entry {
         Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
     }
 
+    /// Whether no node can be reached.
+    fn is_cut_off(&mut self) -> bool {
+        let is_cut_off = !self.nodes.iter().any(NodeHandle::is_up);
+        if is_cut_off {
+            self.hear_of(None);
+            self.cut_off_at = Some(self.nodes.clock.now());
+        }
+        is_cut_off
+    }
+
+    /// Whether there is no quorum because the connections to all nodes were lost at once, and are not back yet. A
+    /// client that is back soon takes its place again. Without a node, it could tell none that it leaves.
+    pub(crate) fn was_cut_off(&mut self) -> bool {
+        let now = self.nodes.clock.now();
+        self.is_cut_off() || self.cut_off_at.is_some_and(|at| now < at + COMES_BACK)
+    }
+
     /// Whether an error of this kind says that the node has much to do, and no more than that.
     fn is_busy(&self, node: usize, kind: NodeErrorKind) -> bool {
         kind == NodeErrorKind::Timeout && self.nodes.get(node).is_some_and(NodeHandle::is_up)
@@ -229,8 +251,13 @@ impl Entry {
         if !self.asked.contains(&node) {
             self.asked.push(node);
         }
+        self.hear_of(Some(node));
+    }
+
+    /// Listens to this node, and to those that cannot be reached.
+    fn hear_of(&mut self, node: Option<usize>) {
         for (index, handle) in self.nodes.iter().enumerate() {
-            if (index == node || !handle.is_up()) && !self.heard.contains(&index) {
+            if (Some(index) == node || !handle.is_up()) && !self.heard.contains(&index) {
                 self.heard.push(index);
                 let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
                 self.wake.keys().iter().for_each(|key| handle.listen(key, index, wake()));
@@ -345,6 +372,11 @@ impl Entry {
             self.asked.retain(|asked| *asked != index);
         }
     }
+}
+
+/// Whether an error of this kind says no more than that there is no connection.
+fn is_unreached(kind: NodeErrorKind) -> bool {
+    matches!(kind, NodeErrorKind::Down | NodeErrorKind::Disconnected)
 }
 
 impl Drop for Entry {

@@ -27,6 +27,10 @@ pub(crate) const REFRESH: Duration = Duration::from_millis(1500);
 /// How long an entry in that queue outlives a waiter that has stopped reporting.
 pub(super) const LIFE: Duration = Duration::from_secs(5);
 
+/// How long after all connections were lost a client may lack a quorum because they come back one after the
+/// other. The pauses between two tries to connect are shorter.
+pub(super) const COMES_BACK: Duration = Duration::from_secs(1);
+
 /// How long a waiter may take to use its turn, where a quorum answers within `round_trip`. Learning
 /// of the turn and asking takes one and a half round trips. After that the next waiter checks
 /// whether the lock is still free, and the client that released it may take it again.

@@ -7,11 +7,11 @@ use futures_util::future::pending;
 
 use super::{
     barrier::Barrier,
+    circumstances::Circumstances,
     request::Request,
     retries::Chance,
-    target::Target,
     unclaimed::unclaimed,
-    waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
+    waiting::{Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
     clock::Moment,
@@ -109,8 +109,8 @@ impl Request<'_> {
         has_quorum: bool,
     ) -> Result<(), LockError> {
         if !has_quorum {
-            // A client without a quorum must not hold up the other clients.
-            if let Some(entry) = front.entry.take() {
+            // A client without a quorum must not hold up the other clients, unless it has one again in a moment.
+            if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off()) {
                 entry.leave_to_others();
             }
             // Nor the readers: a node that gives it no vote would raise its barrier all the same.
@@ -200,40 +200,6 @@ impl Request<'_> {
         let value = self.client.fresh_value()?;
         barriers.add(Barrier::raise(&self.client.nodes, key, place, value, insists));
         Ok(())
-    }
-
-    fn circumstances(
-        &self,
-        failure: Option<&FailedAttempt>,
-        last: Option<Chance>,
-        end: Moment,
-        in_queue: bool,
-    ) -> Circumstances {
-        let target = if self.permits.is_some() {
-            let was_refused_in_queue = failure.is_some() && in_queue;
-            let had_turn = was_refused_in_queue && last == Some(Chance::Turn);
-            Target::Permit { was_refused_in_queue, had_turn }
-        } else if self.terms.shared {
-            Target::Part
-        } else {
-            Target::Lock
-        };
-        Circumstances {
-            begun: self.now(),
-            end,
-            round_trip: self.client.nodes.round_trip(),
-            pace: self.retries.pace(),
-            polls: self.polls(),
-            is_split: failure.is_some_and(|failure| failure.granted > 0),
-            was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
-            was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
-            target,
-        }
-    }
-
-    /// The pause between attempts with its jitter, which differs from time to time.
-    fn polls(&self) -> Duration {
-        self.retries.pace().saturating_add(self.up_to(self.terms.retry_jitter))
     }
 
     fn surroundings(&self, front: &Front) -> Surroundings {

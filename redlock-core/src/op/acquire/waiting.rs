@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{doubt::Doubt, retries::Chance, target::Target};
+use super::{circumstances::Circumstances, doubt::Doubt, retries::Chance};
 use crate::{
     clock::Moment,
     wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
@@ -14,28 +14,6 @@ use crate::{
 
 /// A client watches the lock when more reports in a row than this were not answered in time.
 const MOST_UNANSWERED: u32 = 2;
-
-/// The circumstances in which a client begins to wait. They stay as they are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Circumstances {
-    pub(super) begun: Moment,
-    /// When the client stops waiting.
-    pub(super) end: Moment,
-    pub(super) round_trip: Duration,
-    /// The pause between attempts where nothing tells the client of a chance.
-    pub(super) pace: Duration,
-    /// The pace with its jitter.
-    pub(super) polls: Duration,
-    /// A node granted the lock while others refused it. Such a node says nothing of the holder: only a
-    /// quorum of nodes can tell when the lock is free.
-    pub(super) is_split: bool,
-    /// The last attempt followed from a word of the queue, and failed.
-    pub(super) was_misled: bool,
-    /// The last attempt was for this lock and others, and failed. Readers may share this one with each other while
-    /// the set waits for another.
-    pub(super) was_set_refused: bool,
-    pub(super) target: Target,
-}
 
 /// What a client has at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -129,8 +107,8 @@ pub(super) struct Waiting {
     leaves_turn_until: Moment,
     /// When the first in the queue begins to follow the lock, or to watch it.
     watch_at: Moment,
-    /// When the watch began.
-    watched_at: Moment,
+    /// Since when less than a quorum of nodes would report a change. `None` while a quorum does.
+    unarmed_since: Option<Moment>,
     /// The holder renews the lock on the node that keeps the queue, which pushes to this client: no other
     /// node need be watched.
     trusts_keeper: bool,
@@ -154,7 +132,7 @@ impl Waiting {
             report_at: begun,
             leaves_turn_until: begun,
             watch_at,
-            watched_at: begun,
+            unarmed_since: Some(begun),
             trusts_keeper: false,
         }
     }
@@ -189,9 +167,10 @@ impl Waiting {
         (self.is_front() || self.position.is_none()) && !has_turn_to_leave
     }
 
-    pub(super) fn next(&self, around: &Surroundings) -> Step {
+    pub(super) fn next(&mut self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch, turn_of_others } = *around;
-        let Circumstances { begun, end, round_trip, pace, polls, target, .. } = self.given;
+        let Circumstances { begun, end, round_trip, pace, polls, lacked_quorum, target, .. } =
+            self.given;
         let is_front = self.is_front();
         if now >= end {
             return Step::End(if self.may_ask(around) { Chance::Due } else { Chance::Behind });
@@ -213,11 +192,12 @@ impl Waiting {
         if asks_itself && now >= begun + REFRESH {
             return Step::End(Chance::Due);
         }
-        // Where no node pushes, the first client asks from time to time.
-        let poll_at = if is_front && watch == WatchState::Unarmed {
-            (self.watched_at + polls.max(round_trip * 2)).max(turn_of_others.unwrap_or(begun))
-        } else {
-            Moment::NEVER
+        // Where no node pushes, the first client asks from time to time. A connection that is lost is often
+        // back before that. After an attempt without a quorum it asks once more, if it is not in the queue.
+        let unarmed = self.unarmed_since(watch, now).filter(|_| is_front);
+        let poll_at = match unarmed.or_else(|| (lacked_quorum && !in_queue).then_some(begun)) {
+            Some(since) => (since + polls.max(round_trip * 2)).max(turn_of_others.unwrap_or(begun)),
+            None => Moment::NEVER,
         };
         if now >= poll_at {
             return Step::End(Chance::Due);
@@ -231,6 +211,18 @@ impl Waiting {
         }
     }
 
+    /// Since when a watch has been unarmed, if it is.
+    fn unarmed_since(&mut self, watch: WatchState, now: Moment) -> Option<Moment> {
+        match watch {
+            WatchState::Unarmed => Some(*self.unarmed_since.get_or_insert(now)),
+            WatchState::Armed => {
+                self.unarmed_since = None;
+                None
+            }
+            WatchState::None | WatchState::Keeper => None,
+        }
+    }
+
     /// Notes that the node that keeps the queue is to tell of changes. The next report asks for it.
     pub(super) fn following(&mut self, now: Moment) {
         self.report_at = now;
@@ -238,7 +230,7 @@ impl Waiting {
 
     /// Notes that the watch has begun.
     pub(super) fn watching(&mut self, now: Moment) {
-        self.watched_at = now;
+        self.unarmed_since = Some(now);
     }
 
     /// Draws the conclusion from the answer of the queue to a report.
@@ -299,6 +291,14 @@ impl Waiting {
             }
         }
         self.report_at = now + self.refresh(position, reported);
+        if self.given.lacked_quorum && position.left.is_some() {
+            // It has kept its place. That the lock is held is to be known to the requests behind it.
+            let asks_at = begun + self.given.polls;
+            if now >= asks_at {
+                return Conclusion::End(Chance::Due);
+            }
+            self.report_at = self.report_at.min(asks_at);
+        }
         Conclusion::Wait
     }
 

@@ -6,6 +6,7 @@ mod at_scale;
 mod entries;
 mod following;
 mod looking;
+mod lost_connections;
 mod no_memory;
 mod own_turns;
 mod passing_on;

@@ -1,9 +1,11 @@
 //! What a waiting client does in each of its circumstances.
 
+mod polls;
 mod targets;
 mod turns;
 
 use super::*;
+use crate::op::acquire::target::Target;
 
 const ROUND_TRIP: Duration = Duration::from_millis(2);
 
@@ -23,6 +25,7 @@ const GIVEN: Circumstances = Circumstances {
     pace: Duration::from_millis(100),
     polls: Duration::from_millis(150),
     is_split: false,
+    lacked_quorum: false,
     was_misled: false,
     was_set_refused: false,
     target: Target::Lock,
@@ -99,7 +102,7 @@ fn the_next_step() {
     let without = || after(None);
     let sleep = |until, quiet| Step::Sleep { until: at(until), quiet: ms(quiet) };
     let refresh = 1 + 1500;
-    for (waiting, now, watch, step) in [
+    for (mut waiting, now, watch, step) in [
         // Without a queue, the client watches at once, and polls where nothing is pushed.
         (without(), 0, Unwatched, Step::Watch),
         (without(), 1, Armed, sleep(1501, 0)),
