@@ -283,6 +283,8 @@ impl Request<'_> {
         match chance {
             Chance::Notified => {
                 self.watch = None;
+                let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
+                self.wake_backoff.notified(lacked_quorum && !has_news);
                 let at_once = now.since(begun) < MIN_PAUSE;
                 let in_vain = failure.is_some_and(FailedAttempt::is_in_vain);
                 if self.hesitate(fronts, !has_news || in_vain || at_once).await? {

@@ -125,9 +125,27 @@ impl Streak {
 pub(crate) struct WakeBackoff {
     /// The number of doubtful notifications in a row.
     in_vain: u32,
+    /// The number of notifications in a row that said nothing new, each after an attempt without a quorum.
+    without_quorum: u32,
 }
 
 impl WakeBackoff {
+    /// Notes a notification. It is `idle` if it says nothing new, and the attempt before it had no quorum.
+    pub(crate) fn notified(&mut self, idle: bool) {
+        self.without_quorum = if idle { self.without_quorum.saturating_add(1) } else { 0 };
+    }
+
+    /// How long no notification counts that says nothing new, after an attempt without a quorum. Nodes that refuse
+    /// to set a key tell all the same that it is missing. The first such notification counts at once, as the
+    /// nodes may be back. The time grows to `most`.
+    pub(crate) fn deaf_for(&self, round_trip: Duration, most: Duration) -> Duration {
+        let times = match self.without_quorum {
+            0 => return Duration::ZERO,
+            idle => 4_u32.saturating_pow(idle),
+        };
+        round_trip.max(MIN_PAUSE).saturating_mul(times).min(most)
+    }
+
     /// A fixed part, which shrinks to nothing for a queue that has `waited` for long enough, and the
     /// upper bound of a random part. Both follow the `round_trip` to the nodes: clients that ask
     /// within one round trip of each other split the votes.
@@ -224,6 +242,19 @@ mod tests {
         assert_eq!(random(true), ms(127));
         let far = wake_backoff.hesitation(true, EAGER_AFTER, ms(40)).1;
         assert_eq!(far, MAX_RANDOM);
+    }
+
+    #[test]
+    fn nodes_that_refuse_all_keys_are_asked_less_and_less_often() {
+        let mut wake_backoff = WakeBackoff::default();
+        let mut deaf_for = |idle| {
+            wake_backoff.notified(idle);
+            wake_backoff.deaf_for(ms(0), ms(5000))
+        };
+        assert_eq!(deaf_for(false), ms(0));
+        assert_eq!([true; 7].map(&mut deaf_for), [4, 16, 64, 256, 1024, 4096, 5000].map(ms));
+        (0..100).for_each(|_| assert!(deaf_for(true) == ms(5000)));
+        assert_eq!(deaf_for(false), ms(0));
     }
 
     #[test]

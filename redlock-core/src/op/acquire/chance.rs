@@ -91,7 +91,10 @@ impl Request<'_> {
                 Step::End(chance) => return Ok(chance),
                 Step::Sleep { until, quiet } => {
                     let hurried = front.hurried(quiet);
-                    let event = self.event(front, until.since(around.now), hurried).await?;
+                    let is_deaf = around.now < given.deaf_until;
+                    let until = if is_deaf { until.min(given.deaf_until) } else { until };
+                    let pause = until.since(around.now);
+                    let event = self.event(front, pause, hurried, is_deaf).await?;
                     if let Some(chance) = self.happened(event, front, &mut waiting)? {
                         return Ok(chance);
                     }
@@ -218,12 +221,14 @@ impl Request<'_> {
         }
     }
 
-    /// Sleeps for `pause`, unless something happens before.
+    /// Sleeps for `pause`, unless something happens before. What a watch tells that is nothing new does not count
+    /// while the request `is_deaf` to it.
     async fn event(
         &self,
         front: &mut Front,
         pause: Duration,
         hurried: impl Future<Output = ()>,
+        is_deaf: bool,
     ) -> Result<Event, LockError> {
         let turn_of_others = front.turn_of_others();
         let keeper = front.entry.as_ref().and_then(|entry| entry.told_by());
@@ -235,6 +240,7 @@ impl Request<'_> {
         };
         let notified = async {
             match &self.watch {
+                Some(watch) if is_deaf => watch.told().await,
                 Some(watch) => unclaimed(watch, &self.client.nodes, turn_of_others, keeper).await,
                 None => pending().await,
             }

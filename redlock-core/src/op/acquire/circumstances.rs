@@ -22,6 +22,8 @@ pub(super) struct Circumstances {
     /// The last attempt had no quorum. The requests behind this one are told so until the next one, however well
     /// the nodes are again.
     pub(super) lacked_quorum: bool,
+    /// Until then no notification of a watch counts that says nothing new.
+    pub(super) deaf_until: Moment,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
     /// The last attempt was for this lock and others, and failed. Readers may share this one with each other while
@@ -47,14 +49,18 @@ impl Request<'_> {
         } else {
             Target::Lock
         };
+        let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
+        let (begun, round_trip, polls) = (self.now(), self.client.nodes.round_trip(), self.polls());
+        let deaf_for = self.wake_backoff.deaf_for(round_trip, polls);
         Circumstances {
-            begun: self.now(),
+            begun,
             end,
-            round_trip: self.client.nodes.round_trip(),
+            round_trip,
+            deaf_until: if lacked_quorum { begun + deaf_for } else { begun },
             pace: self.retries.pace(),
-            polls: self.polls(),
+            polls,
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            lacked_quorum: failure.is_some_and(|failure| failure.no_quorum),
+            lacked_quorum,
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,

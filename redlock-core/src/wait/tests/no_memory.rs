@@ -167,3 +167,24 @@ async fn a_node_that_was_without_memory_may_keep_queues_on_a_new_connection() {
     assert_eq!(keeper(&clients[0]), keeper(&redlock));
     assert!(!clients[0].client().nodes[best].refuses(fnv1a(b"redlock:r")));
 }
+
+/// They tell at once that the key is missing, which it stays.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_all_have_no_memory_are_asked_at_the_pace_of_the_request() {
+    let world = World::new();
+    let [holder] = world.clients(1).await.try_into().unwrap();
+    let builder = Redlock::builder().wait(5 * MINUTE).retry_delay(5000 * MS);
+    let redlock = builder.over(world.specs.clone());
+    drop(redlock.lock("warm").await.unwrap());
+    let held = holder.lock("r").await.unwrap();
+    (0..5).for_each(|node| world.has_no_memory(node, true));
+    drop(held);
+    let before = world.commands.load(SeqCst);
+    let waits = waiting(&redlock, 5 * MINUTE).await;
+    sleep(MINUTE).await;
+    // Twelve attempts, and seven in the first seconds. Each asks five nodes, and watches them.
+    let asked = world.commands.load(SeqCst) - before;
+    assert!(asked < 20 * 5 * 3, "{asked} commands");
+    (0..5).for_each(|node| world.has_no_memory(node, false));
+    drop(timeout(6000 * MS, waits).await.unwrap().unwrap().unwrap());
+}

@@ -26,6 +26,7 @@ const GIVEN: Circumstances = Circumstances {
     polls: Duration::from_millis(150),
     is_split: false,
     lacked_quorum: false,
+    deaf_until: Moment::ORIGIN,
     was_misled: false,
     was_set_refused: false,
     target: Target::Lock,
