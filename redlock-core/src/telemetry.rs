@@ -20,9 +20,9 @@ pub(crate) fn body(resource: &str, label: &'static str) -> Span {
     tracing::info_span!("redlock.body", resource, label = named(label))
 }
 
-/// A field that is absent when the request has no label.
-fn named(label: &'static str) -> Option<&'static str> {
-    (!label.is_empty()).then_some(label)
+/// A field that is absent when there is no such name: a request without a label.
+fn named(name: &str) -> Option<&str> {
+    (!name.is_empty()).then_some(name)
 }
 
 /// The nodes have answered an attempt, inside the span of its request.
@@ -63,7 +63,24 @@ pub(crate) fn refused(error: &LockError) {
         LockError::Held { resource, attempts, .. } => {
             tracing::debug!(resource, attempts, "lock refused: {error}");
         }
-        _ => tracing::warn!("lock refused: {error}"),
+        LockError::NoQuorum { resource, .. }
+        | LockError::Lost { resource, .. }
+        | LockError::InvalidResource { resource, .. }
+        | LockError::ShuttingDown { resource } => {
+            tracing::warn!(resource = named(resource), "lock refused: {error}");
+        }
+        LockError::UnknownPool { .. } | LockError::Config { .. } => {
+            tracing::warn!("lock refused: {error}");
+        }
+    }
+}
+
+/// The same for a request whose error may not know its resource: a setting or a pool is wrong.
+pub(crate) fn refused_for(resource: &str, label: &'static str, error: &LockError) {
+    if let LockError::UnknownPool { .. } | LockError::Config { .. } = error {
+        tracing::warn!(resource = named(resource), label = named(label), "lock refused: {error}");
+    } else {
+        refused(error);
     }
 }
 
