@@ -16,6 +16,9 @@ use crate::exit::HELD;
 #[derive(Debug, Parser)]
 #[command(name = "redlock", version, max_term_width = 100)]
 pub(crate) struct Arguments {
+    /// Print JSON instead of words
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) nodes: Nodes,
     #[command(subcommand)]
@@ -69,9 +72,6 @@ pub(crate) struct Nodes {
     /// How long one command on one node may take. Default: 500ms, or a third of the ttl if that is shorter
     #[arg(long, value_name = "TIME", value_parser = time, global = true)]
     pub(crate) node_timeout: Option<Duration>,
-    /// Print JSON instead of words
-    #[arg(long, global = true, help_heading = "Options")]
-    pub(crate) json: bool,
 }
 
 /// [`Restarts`] by name.
@@ -153,6 +153,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
+    // Instead of the one of all commands, so that no help of this command offers it: it prints nothing.
+    #[arg(long, hide = true)]
+    json: bool,
     /// How long to wait for the lock
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) wait: Duration,
@@ -212,6 +215,39 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    /// Of a command, or of the program.
+    fn help(name: Option<&str>) -> String {
+        let mut command = Arguments::command();
+        command.build();
+        let command = match name {
+            Some(name) => command.find_subcommand_mut(name).unwrap(),
+            None => &mut command,
+        };
+        command.render_long_help().to_string()
+    }
+
+    #[test]
+    fn a_help_has_each_heading_once_and_no_option_without_effect() {
+        for name in [None, Some("run"), Some("inspect"), Some("health")] {
+            let help = help(name);
+            for heading in ["Options:", "Nodes:"] {
+                let lines = help.lines().filter(|line| *line == heading);
+                assert_eq!(lines.count(), 1, "{heading} of {name:?}: {help}");
+            }
+            assert_eq!(help.contains("--json"), name != Some("run"), "{help}");
+        }
+    }
+
+    #[test]
+    fn json_is_taken_before_a_command_and_behind_it() {
+        for words in [["redlock", "--json", "health"], ["redlock", "health", "--json"]] {
+            assert!(Arguments::parse_from(words).json, "{words:?}");
+        }
+        for words in ["redlock --json run r -- true", "redlock run r --json -- true"] {
+            assert!(Arguments::try_parse_from(words.split(' ')).is_ok(), "{words}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn all_nodes(nodes: &Nodes, words: impl Iterator<Item = OsString>) -> Result<(),
 }
 
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { nodes, command } = arguments;
+    let Arguments { json, nodes, command } = arguments;
     match command {
         Command::Completions { shell } => files::completions(shell),
         Command::Man { folder } => files::man(&folder),
@@ -76,7 +76,7 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
                 .enable_all()
                 .build()
                 .map_err(|error| Failure::new(INTERNAL, format!("no runtime: {error}")))?;
-            runtime.block_on(serve(redlock, nodes.json, command, ttl))
+            runtime.block_on(serve(redlock, json, command, ttl))
         }
     }
 }

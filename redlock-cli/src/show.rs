@@ -179,7 +179,7 @@ fn node_health(health: &NodeHealth) -> Value {
         _ => None,
     };
     let latency = match &health.state {
-        NodeState::Up { latency, .. } => Some(latency.as_secs_f64() * 1000.0),
+        NodeState::Up { latency, .. } => Some(fine_milliseconds(*latency)),
         _ => None,
     };
     json!({
@@ -244,9 +244,22 @@ fn milliseconds(span: Duration) -> Option<u64> {
     u64::try_from(span.as_millis()).ok()
 }
 
+/// To a microsecond: what is finer is noise.
+fn fine_milliseconds(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_latency_has_three_decimals() {
+        for (nanos, shown) in [(10_002_830, "10.003"), (412_345, "0.412"), (7_000_000, "7.0")] {
+            let latency = fine_milliseconds(Duration::from_nanos(nanos));
+            assert_eq!(json!(latency).to_string(), shown);
+        }
+    }
 
     #[test]
     fn what_would_steer_a_terminal_is_shown() {

@@ -75,7 +75,7 @@ where
     }
     match pools::quorum_of(names) {
         Ok(client) => call(&client, resources, options),
-        Err(error) => Call(Run::refused(error)),
+        Err(error) => refused(&resources, options, error),
     }
 }
 
@@ -84,8 +84,12 @@ where
 fn call_pool(name: &str, resources: Resources, options: &LockOptions) -> Call {
     match pools::require(name) {
         Ok(client) => call(&client, resources, options),
-        Err(error) => Call(Run::refused(error)),
+        Err(error) => refused(&resources, options, error),
     }
+}
+
+fn refused(resources: &Resources, options: &LockOptions, error: LockError) -> Call {
+    Call(Run::refused(resources.name(), options.label.unwrap_or_default(), error))
 }
 
 fn call(client: &Redlock, resources: Resources, options: &LockOptions) -> Call {

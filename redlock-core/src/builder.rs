@@ -8,7 +8,10 @@ use crate::{
     drift::drift,
     error::LockError,
     metrics,
-    node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
+    node::{
+        Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode,
+        redis::UNNAMED_URL,
+    },
     options::{LockOptions, call_settings},
     redlock::Redlock,
     settings::{Settings, client_settings},
@@ -112,8 +115,11 @@ impl Builder {
         check(&self.settings)?;
         let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
         let context = context(&self.settings, &clock, &entropy);
-        let nodes = self.nodes.iter().cloned();
-        let specs = nodes.map(|node| node.spec(&context)).collect::<Result<_, _>>()?;
+        let count = self.nodes.len();
+        let nodes = self.nodes.iter().cloned().zip(1..);
+        let specs = nodes
+            .map(|(node, place)| node.spec(&context).map_err(|error| placed(error, place, count)))
+            .collect::<Result<_, _>>()?;
         self.build_over(specs, memory, clock, entropy)
     }
 
@@ -182,6 +188,19 @@ fn context(settings: &Settings, clock: &Arc<dyn Clock>, entropy: &Arc<dyn Entrop
         connect_timeout: settings.connect_timeout,
         restarts: settings.restarts,
         sits_out: settings.max_ttl + drift(settings.max_ttl, settings.clock_drift_factor()),
+    }
+}
+
+/// Tells of which of several nodes this is the error: the URL may not be named.
+fn placed(error: LockError, place: usize, count: usize) -> LockError {
+    match error {
+        LockError::Config { problem } if count > 1 => {
+            LockError::config(match problem.strip_prefix(UNNAMED_URL) {
+                Some(rest) => format!("the URL of node {place} of {count}{rest}"),
+                None => format!("node {place} of {count}: {problem}"),
+            })
+        }
+        error => error,
     }
 }
 

@@ -123,7 +123,8 @@ pub enum LockError {
 pub enum LostReason {
     /// Its validity ran out before a quorum renewed it.
     Expired,
-    /// Too many nodes no longer had it for a quorum: it was deleted, evicted or taken over there.
+    /// Too many nodes no longer had it for a quorum: it was deleted, evicted or taken over there, or
+    /// they restarted without their data.
     Refused,
     /// It was held for as long as `max_hold` allows.
     MaxHold,

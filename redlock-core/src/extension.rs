@@ -1,12 +1,12 @@
 //! The parts of this crate that redlock-tower needs beyond the public interface.
 
-use crate::{LockError, LockOptions, body::Depth};
+use crate::{LockError, LockOptions, body::Depth, resources::invalid};
 
-/// A key that was refused before it was asked for. `resource` must be fit to be printed.
+/// A key that was refused before it was asked for.
 #[doc(hidden)]
 #[must_use]
 pub fn invalid_resource(resource: impl Into<String>, problem: impl Into<String>) -> LockError {
-    LockError::InvalidResource { resource: resource.into(), problem: problem.into() }
+    invalid(&resource.into(), problem.into())
 }
 
 /// A mistake in the program that no request can avoid. `problem` names the fix.

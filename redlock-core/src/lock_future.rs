@@ -42,17 +42,25 @@ impl Future for LockFuture {
 /// A request in progress, for a guard or for the lock of a body.
 pub(crate) struct Asked<T>(BoxFuture<'static, Result<T, LockError>>);
 
+/// A request with terms that cannot work: nothing is asked for.
+pub(crate) struct Unasked {
+    pub(crate) resource: String,
+    pub(crate) label: &'static str,
+    pub(crate) error: LockError,
+}
+
 impl<T: Send + 'static> Asked<T> {
     /// Asks for a lock by these terms, when it is first polled. The terms are made before, so that the
     /// future has no room for the options that they are made of.
-    pub(crate) fn new<F>(terms: Result<Terms, LockError>, ask: impl FnOnce(Terms) -> F) -> Self
+    pub(crate) fn new<F>(terms: Result<Terms, Box<Unasked>>, ask: impl FnOnce(Terms) -> F) -> Self
     where
         F: Future<Output = Result<T, LockError>> + Send + 'static,
     {
         Self(match terms {
             Ok(terms) => ask(terms).boxed(),
-            Err(error) => async move {
-                telemetry::refused(&error);
+            Err(unasked) => async move {
+                let Unasked { resource, label, error } = *unasked;
+                telemetry::refused_for(&resource, label, &error);
                 Err(error)
             }
             .boxed(),

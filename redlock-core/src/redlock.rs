@@ -167,7 +167,11 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// - [`Lost`](LockError::Lost) if the lease has expired, was adopted before, or is no longer on a quorum of nodes.
+    /// - [`Lost`](LockError::Lost) if the lease cannot be adopted any more; nothing ran. Its reason is
+    ///   [`Expired`](crate::LostReason::Expired) if the lease has expired. It is
+    ///   [`Refused`](crate::LostReason::Refused), "too many nodes no longer had it", if it was adopted before, has been
+    ///   released since, or is no longer on a quorum of nodes: the nodes cannot tell these cases apart. A lock that
+    ///   another client has adopted is not affected.
     /// - [`NoQuorum`](LockError::NoQuorum) if too many nodes failed to decide. What was taken over is released.
     /// - [`ShuttingDown`](LockError::ShuttingDown).
     /// - [`Config`](LockError::Config) for a ttl that this client does not allow, and outside a tokio runtime.

@@ -7,10 +7,11 @@ use crate::{
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
-    lock_future::{Asked, LockFuture},
+    lock_future::{Asked, LockFuture, Unasked},
     op::acquire,
     options::{LockOptions, call_settings, request_setters},
     resources::Resources,
+    settings::Terms,
     telemetry,
 };
 
@@ -152,10 +153,11 @@ impl LockRequest {
     #[doc(hidden)]
     pub fn for_body(self) -> BodyFuture {
         let Self { client, mut resources, options } = self;
-        let terms = client.settings.terms(&options);
+        let terms = terms(&client, &resources, &options);
         BodyFuture::new(Asked::new(terms, |terms| async move {
             let joined = body::join(&client, &resources, &terms);
-            if let Some(joined) = joined.inspect_err(telemetry::refused)? {
+            let told = |error: &_| telemetry::refused_for(resources.name(), terms.label, error);
+            if let Some(joined) = joined.inspect_err(told)? {
                 return Ok(joined);
             }
             if body::waits_for_itself(&client, &resources, &terms) {
@@ -167,13 +169,25 @@ impl LockRequest {
     }
 }
 
+/// The terms of a request, or what its refusal has to tell.
+fn terms(
+    client: &Client,
+    resources: &Resources,
+    options: &LockOptions,
+) -> Result<Terms, Box<Unasked>> {
+    client.settings.terms(options).map_err(|error| {
+        let (resource, label) = (resources.name().to_owned(), options.label.unwrap_or_default());
+        Box::new(Unasked { resource, label, error })
+    })
+}
+
 impl IntoFuture for LockRequest {
     type Output = Result<LockGuard, LockError>;
     type IntoFuture = LockFuture;
 
     fn into_future(self) -> LockFuture {
         let Self { client, mut resources, options } = self;
-        let terms = client.settings.terms(&options);
+        let terms = terms(&client, &resources, &options);
         LockFuture::new(Asked::new(terms, |terms| async move {
             if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));

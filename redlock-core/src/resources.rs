@@ -20,6 +20,9 @@ pub(crate) enum Resources {
     Set(Box<Set>),
 }
 
+/// The most characters of a resource that an error shows.
+const MAX_SHOWN: usize = 64;
+
 /// Several resources, or none by mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Set {
@@ -105,8 +108,20 @@ pub(crate) fn check(resource: &str) -> Result<(), LockError> {
     } else {
         return Ok(());
     };
-    let resource = resource.chars().take(64).collect();
-    Err(LockError::InvalidResource { resource, problem })
+    Err(invalid(resource, problem))
+}
+
+/// A text of at most so many characters, and an ellipsis if it was longer.
+fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The error of a resource that cannot be locked, whatever its length.
+pub(crate) fn invalid(resource: &str, problem: String) -> LockError {
+    LockError::InvalidResource { resource: shortened(resource, MAX_SHOWN), problem }
 }
 
 /// As many of the resources as a line of text can name.
@@ -119,7 +134,7 @@ fn name_of(all: &[String]) -> String {
         if named > 0 {
             name.push_str(", ");
         }
-        name.extend(resource.chars().take(MAX_NAME_BYTES));
+        name.push_str(&shortened(resource, MAX_NAME_BYTES));
     }
     name
 }
@@ -148,7 +163,8 @@ mod tests {
         assert!(problem(Resources::all(["a", ""])).1.contains("it is empty"));
         let long = "x".repeat(MAX_RESOURCE_BYTES + 1);
         let (resource, told) = problem(Resources::all(["a", &long]));
-        assert!(told.contains("1025 bytes") && resource.len() == 64, "{resource} {told}");
+        assert!(told.contains("1025 bytes"), "{told}");
+        assert_eq!(resource, "x".repeat(MAX_SHOWN) + "…");
         let many = |count: usize| Resources::all((0..count).map(|it| it.to_string()));
         many(MAX_RESOURCES).check().unwrap();
         assert!(problem(many(MAX_RESOURCES + 1)).1.contains("65 of them"));

@@ -20,9 +20,9 @@ pub(crate) fn body(resource: &str, label: &'static str) -> Span {
     tracing::info_span!("redlock.body", resource, label = named(label))
 }
 
-/// A field that is absent when the request has no label.
-fn named(label: &'static str) -> Option<&'static str> {
-    (!label.is_empty()).then_some(label)
+/// A field that is absent when there is no such name: a request without a label.
+fn named(name: &str) -> Option<&str> {
+    (!name.is_empty()).then_some(name)
 }
 
 /// The nodes have answered an attempt, inside the span of its request.
@@ -63,7 +63,39 @@ pub(crate) fn refused(error: &LockError) {
         LockError::Held { resource, attempts, .. } => {
             tracing::debug!(resource, attempts, "lock refused: {error}");
         }
-        _ => tracing::warn!("lock refused: {error}"),
+        LockError::NoQuorum { resource, .. }
+        | LockError::Lost { resource, .. }
+        | LockError::InvalidResource { resource, .. }
+        | LockError::ShuttingDown { resource } => {
+            tracing::warn!(resource = named(resource), "lock refused: {error}");
+        }
+        LockError::UnknownPool { .. } | LockError::Config { .. } => {
+            tracing::warn!("lock refused: {error}");
+        }
+    }
+}
+
+/// The same for a request whose error may not know its resource: a setting or a pool is wrong.
+pub(crate) fn refused_for(resource: &str, label: &'static str, error: &LockError) {
+    if let LockError::UnknownPool { .. } | LockError::Config { .. } = error {
+        tracing::warn!(resource = named(resource), label = named(label), "lock refused: {error}");
+    } else {
+        refused(error);
+    }
+}
+
+/// Reports that a lease was not adopted. To the adopter, an adoption that came second looks like keys that are gone.
+pub(crate) fn not_adopted(resource: &str, error: &LockError) {
+    let resource = named(resource);
+    match error {
+        LockError::Lost { reason: LostReason::Refused, .. } => tracing::warn!(
+            resource,
+            "lease not adopted: it was adopted before, or too many nodes no longer have its lock"
+        ),
+        LockError::Lost { reason: LostReason::Expired, .. } => {
+            tracing::warn!(resource, "lease not adopted: it has expired");
+        }
+        _ => tracing::warn!(resource, "lease not adopted: {error}"),
     }
 }
 
@@ -90,18 +122,18 @@ pub(crate) fn closed_at_rest(error: &NodeError) {
 
 /// Reports that such a connection was replaced at once.
 pub(crate) fn connected_again(node: &str) {
-    tracing::debug!(node, "connected again");
+    tracing::debug!(%node, "connected again");
 }
 
 /// Reports that a node can be used.
 pub(crate) fn node_up(node: &str) {
-    tracing::info!(node, "node up");
+    tracing::info!(%node, "node up");
 }
 
 /// Reports that a node may have forgotten locks, and gives no votes for new locks (rule 16).
 pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     tracing::warn!(
-        node,
+        %node,
         "node sits out: {why} and may have forgotten locks, so it gives no votes for {span:?}; a \
          node that persists every write may vote at once with Restarts::Trusted"
     );
@@ -111,7 +143,7 @@ pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
 #[cfg(feature = "cluster")]
 pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
     tracing::warn!(
-        node,
+        %node,
         slots,
         "slots sit out: the masters of {slots} slots of the cluster were replaced, restarted or replicas for a \
          while and may have forgotten locks, so they give no votes for up to {span:?}; where a failover loses no write, \
@@ -121,19 +153,19 @@ pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
 
 /// Reports that a password is sent over a network without TLS.
 pub(crate) fn unencrypted(node: &str) {
-    tracing::warn!(node, "the password goes over the network unencrypted; use rediss://");
+    tracing::warn!(%node, "the password goes over the network unencrypted; use rediss://");
 }
 
 /// Reports what an operator should change about a server that is used all the same.
 pub(crate) fn node_needs(node: &str, advice: &str) {
-    tracing::warn!(node, "node needs attention: {advice}");
+    tracing::warn!(%node, "node needs attention: {advice}");
 }
 
 /// Reports that a key on a node has another remaining time than expected: the key was deleted, or
 /// the node's clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(
-        node,
+        %node,
         key,
         "odd expiry of a lock: {anomaly}; was it deleted or evicted, or was the node's clock set?"
     );

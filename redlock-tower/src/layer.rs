@@ -26,7 +26,9 @@ impl<X> RedlockLayer<X> {
     /// [`LockHandle::current`](redlock_core::LockHandle::current).
     ///
     /// For http services, and for a `Channel` of tonic, use `RedlockLayer::http` and
-    /// `RedlockLayer::grpc`: their callers expect responses and statuses, not boxed errors.
+    /// `RedlockLayer::grpc`: their callers expect responses and statuses, not boxed errors. An axum `Router` with this
+    /// layer does not compile:
+    /// ``the trait bound `Infallible: From<Box<(dyn std::error::Error + Send + Sync + 'static)>>` is not satisfied``.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

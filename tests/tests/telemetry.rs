@@ -54,6 +54,27 @@ async fn a_request_that_cannot_work_is_warned_of() {
     }
     let told = events.warnings();
     assert!(told.len() == 4 && told.iter().all(|it| it.contains("lock refused")), "{told:?}");
+    assert!(told[..2].iter().all(|it| it.contains("resource=\"r\"")), "{told:?}");
+}
+
+/// Without a quorum, with a setting that cannot work, and in a pool that is not there.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_names_its_resource_and_a_mistake_its_label_too() {
+    #[redlock(resource = "r", pool = "not there", label = "work")]
+    async fn work() -> Result<(), LockError> {
+        Ok(())
+    }
+    let events = Events::record();
+    let redlock = Redlock::in_memory(1);
+    redlock.lock("r").label("work").ttl(Duration::ZERO).await.unwrap_err();
+    work().await.unwrap_err();
+    redlock.memory_nodes()[0].stop();
+    redlock.try_lock("r").await.unwrap_err();
+    let told = events.warnings();
+    let refused: Vec<_> = told.iter().filter(|it| it.starts_with("lock refused")).collect();
+    assert_eq!(refused.len(), 3, "{told:?}");
+    assert!(refused.iter().all(|it| it.contains("resource=\"r\"")), "{told:?}");
+    assert!(refused[..2].iter().all(|it| it.contains("label=\"work\"")), "{told:?}");
 }
 
 /// Once each, however the lock came and however it went.

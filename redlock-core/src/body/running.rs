@@ -162,8 +162,8 @@ impl Run {
     }
 
     /// A lock that could not even be asked for.
-    pub(crate) fn refused(error: LockError) -> Box<Self> {
-        telemetry::refused(&error);
+    pub(crate) fn refused(resource: &str, label: &'static str, error: LockError) -> Box<Self> {
+        telemetry::refused_for(resource, label, &error);
         Self::at(State::Refused(error))
     }
 

@@ -12,8 +12,12 @@ use crate::clock::Moment;
 ///
 /// A node that may not vote sits out. It gives no votes for `max_ttl` plus the drift allowance, counted from when this
 /// client first saw its new process. Behind sentinels, that takes a second and one and a half times `connect_timeout`
-/// more, and in a cluster a second and four thirds of it. The node is not asked for new locks, and counts as failed. Locks that this client holds are still renewed there, and set again if
-/// the node has lost them. [`Redlock::health`](crate::Redlock::health) returns the remaining time.
+/// more, and in a cluster a second and four thirds of it. The node is not asked for new locks, and counts as failed.
+/// [`Redlock::health`](crate::Redlock::health) returns the remaining time.
+///
+/// Locks that this client holds are still renewed there. If the node has lost them, they are set again, as long as a
+/// majority of the nodes still has them. If a majority, or the only node, loses them before the next renewal, they are
+/// lost ([`LostReason::Refused`](crate::LostReason::Refused)).
 ///
 /// A user that may not run `INFO` sees no run id. To such a client, every reconnect looks like a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -17,6 +17,10 @@
 //! A closure cannot borrow its key from the request. Copy it: `.map(str::to_owned)`. A function,
 //! `fn(&Transfer) -> Option<&str>`, can borrow it.
 //!
+//! A closure that does not name the type of its argument is tied to one lifetime. Around a service of a plain type
+//! rustc then says ``implementation of `FindKey` is not general enough``, and for a router it asks for the type: write
+//! `|transfer: &Transfer|`.
+//!
 //! `None` lets the request through without a lock. A key that is empty, is longer than 1024 bytes with its prefix, or
 //! contains control characters is refused. It never lets a request through without a lock.
 //!
@@ -47,6 +51,34 @@
 //! # let _ = by_order;
 //! # let _: Option<State<()>> = None;
 //! ```
+//!
+//! # Keys from the body
+//!
+//! A layer reads the head of a request only. It would have to keep the whole body in memory, and parse it a second
+//! time. To lock by a field of the body, annotate the handler in place of a layer: its arguments are there before the
+//! lock is taken.
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::{Json, Router, extract::State, routing::post};
+//! use redlock_core::{Redlock, redlock};
+//! use redlock_tower::http::LockRejection;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Order { id: u64 }
+//!
+//! #[redlock(resource = "order:{order.id}", client = locks)]
+//! async fn pay(
+//!     State(locks): State<Redlock>,
+//!     Json(order): Json<Order>,
+//! ) -> Result<String, LockRejection> {
+//!     Ok(format!("order {} is paid", order.id))
+//! }
+//!
+//! let app: Router = Router::new().route("/pay", post(pay)).with_state(Redlock::in_memory(3));
+//! ```
+//!
+//! So no client holds the lock while it sends its body. The refusals are those of the layer for http.
 //!
 //! # Keys that a client chooses
 //!

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{TTL, client};
 use crate::{
-    MemoryNode, Redlock, Released, Restarts,
+    LockError, LostReason, MemoryNode, Redlock, Released, Restarts,
     testing::{are_empty, nodes},
 };
 
@@ -33,6 +33,59 @@ async fn a_rolling_restart_of_empty_nodes_wears_no_lock_away() {
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
     }
     assert!(are_empty(&nodes));
+}
+
+/// Why a lock is lost when the first `restarted` of `count` nodes restart so long after each other.
+async fn lost_after(
+    count: usize,
+    restarted: usize,
+    apart: Duration,
+    restart: impl AsyncFn(&MemoryNode),
+) -> Option<LostReason> {
+    let nodes = nodes(count);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    // Between two renewals.
+    sleep(TTL + TTL / 9).await;
+    for node in &nodes[..restarted] {
+        restart(node).await;
+        sleep(apart).await;
+    }
+    let held = timeout(5 * TTL, guard.lost()).await.is_err();
+    assert_eq!(held, guard.votes() == count, "what is kept is on all nodes again");
+    match guard.extend(TTL).await {
+        Ok(()) => None,
+        Err(LockError::Lost { reason, .. }) => Some(reason),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The rows about restarts of the table in docs/manual/guarantee.md.
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_restarts_empty_between_two_renewals_ends_the_hold() {
+    let empty = async |node: &MemoryNode| node.restart_empty();
+    let with_data = async |node: &MemoryNode| {
+        node.stop();
+        sleep(Duration::from_millis(10)).await;
+        node.start();
+    };
+    let (renewed, at_once) = (TTL / 3 + Duration::from_secs(1), Duration::ZERO);
+    for (count, restarted) in [(1, 1), (3, 2), (3, 3), (5, 3)] {
+        let lost = lost_after(count, restarted, at_once, empty).await;
+        assert_eq!(lost, Some(LostReason::Refused), "{restarted} of {count} at once");
+        let lost = lost_after(count, restarted, at_once, with_data).await;
+        assert_eq!(lost, None, "{restarted} of {count} at once, with their data");
+    }
+    let lost = lost_after(3, 2, TTL / 9, empty).await;
+    assert_eq!(lost, Some(LostReason::Refused), "no renewal came between them");
+    for (count, restarted) in [(3, 1), (5, 2)] {
+        let lost = lost_after(count, restarted, at_once, empty).await;
+        assert_eq!(lost, None, "{restarted} of {count}: a minority");
+    }
+    for (count, restarted) in [(3, 2), (3, 3), (5, 5)] {
+        let lost = lost_after(count, restarted, renewed, empty).await;
+        assert_eq!(lost, None, "{restarted} of {count}, one after the other");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,7 @@ use std::sync::Arc;
 use self::checks::{endpoints, none};
 #[cfg(any(test, fuzzing))]
 pub use self::frame_fuzz::frames as fuzz_frames;
+pub(crate) use self::url::UNNAMED_URL;
 use self::{
     checks::{misplaced, opener},
     connector::RedisConnector,

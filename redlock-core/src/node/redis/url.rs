@@ -7,9 +7,12 @@
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::{error::LockError, telemetry};
+
+/// What an error calls a URL that it may not name. `build()` puts the place among the nodes there.
+pub(crate) const UNNAMED_URL: &str = "the URL of a node";
 
 /// The port of Redis, unless the URL names another.
 const DEFAULT_PORT: u16 = 6379;
@@ -126,13 +129,19 @@ pub(super) enum Protocol {
 
 /// Reads and checks one URL.
 pub(super) fn parse(text: &str) -> Result<Endpoint, LockError> {
-    let url = Url::parse(text).map_err(|error| refuse("the URL of a node", &error.to_string()))?;
+    let url = Url::parse(text).map_err(|error| match error {
+        _ if text.trim().is_empty() => refuse(UNNAMED_URL, "it is empty"),
+        ParseError::RelativeUrlWithoutBase => {
+            refuse(UNNAMED_URL, "it has no scheme: redis:// goes before the host")
+        }
+        error => refuse(UNNAMED_URL, &error.to_string()),
+    })?;
     match url.scheme() {
         "redis" | "valkey" => tcp(url, false),
         "rediss" | "valkeys" => tcp(url, true),
         "unix" | "redis+unix" | "valkey+unix" => unix(url),
         _ => Err(refuse(
-            "the URL of a node",
+            UNNAMED_URL,
             "it starts with none of redis://, rediss://, redis+unix://, unix://, valkey://, \
              valkeys://, valkey+unix://",
         )),
@@ -144,7 +153,7 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
     let name: Arc<str> = match url.host() {
         // Names of hosts have no case, and one node must have one name.
         Some(host) => format!("{host}:{port}").to_ascii_lowercase().into(),
-        None => return Err(refuse("the URL of a node", "it has no host")),
+        None => return Err(refuse(UNNAMED_URL, "it has no host")),
     };
     let subject = subject(&url, &name);
     let no = |problem: &str| Err(refuse(&subject, problem));
@@ -172,8 +181,11 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
         return no("the path is not the number of a database, as in /1");
     }
     if tls && !cfg!(feature = "tls-rustls") {
-        return no("TLS needs the feature `tls-rustls`: redlock-core = { version = \"..\", \
-                   features = [\"tls-rustls\"] } in Cargo.toml, or redis:// without TLS");
+        // The URL is right: an example of one would mislead.
+        return Err(LockError::config(format!(
+            "{subject} cannot be used: TLS needs the feature `tls-rustls`: redlock-core = {{ version = \"..\", \
+             features = [\"tls-rustls\"] }} in Cargo.toml, or redis:// without TLS"
+        )));
     }
 
     let protocol = protocol(&url, &subject)?;

@@ -20,17 +20,16 @@ use crate::{
 
 /// Takes the lock of a lease over, if a quorum of nodes still has it.
 pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
-    check_runtime().inspect_err(telemetry::refused)?;
+    let resource = lease.resources.name().to_owned();
+    let not_adopted = |error: &LockError| telemetry::not_adopted(&resource, error);
+    check_runtime().inspect_err(not_adopted)?;
     let metered = metrics::acquiring(&*client.nodes.clock, "");
     let adopted = take_over(client, lease).await;
     metered.done(match &adopted {
         Ok(_) => "adopted",
         Err(error) => metrics::outcome_of(error),
     });
-    if let Err(error) = &adopted {
-        telemetry::refused(error);
-    }
-    adopted
+    adopted.inspect_err(not_adopted)
 }
 
 async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, LockError> {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Redlock;
 
 fn read(url: &str) -> Endpoint {
     parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -73,9 +74,9 @@ fn the_protocol_version_of_the_url_is_kept() {
 #[test]
 fn urls_that_cannot_work_are_refused_with_the_reason() {
     for (url, wrong) in [
-        ("", "relative URL"),
+        ("", "it is empty"),
         ("unix:///run/a%0Ab.sock", "control character"),
-        ("127.0.0.1:6379", "relative URL"),
+        ("127.0.0.1:6379", "no scheme: redis:// goes before"),
         ("localhost:6379", "starts with none of redis://"),
         ("http://127.0.0.1:6379", "starts with none of redis://"),
         ("redis://127.0.0.1:65536", "invalid port"),
@@ -124,6 +125,19 @@ fn the_node_is_named_unless_its_name_may_be_half_of_a_password() {
     }
 }
 
+#[test]
+fn of_several_nodes_an_error_tells_which() {
+    let problem = |urls: &[&str]| match Redlock::builder().nodes(urls.iter().copied()).build() {
+        Err(LockError::Config { problem }) => problem,
+        other => panic!("{other:?}"),
+    };
+    let (good, bad) = ("redis://127.0.0.1:7101", "127.0.0.1:7102");
+    assert!(problem(&[bad]).starts_with("the URL of a node cannot be used"));
+    assert!(problem(&[good, bad]).starts_with("the URL of node 2 of 2 cannot be used: it has no"));
+    let problem = problem(&[good, "redis://127.0.0.1:7102/one", good]);
+    assert!(problem.starts_with("node 2 of 3: the URL of node 127.0.0.1:7102 "), "{problem}");
+}
+
 #[cfg(not(feature = "tls-rustls"))]
 #[test]
 fn tls_without_the_feature_names_the_feature() {
@@ -131,6 +145,7 @@ fn tls_without_the_feature_names_the_feature() {
         let problem = problem(url);
         assert!(problem.contains("db.example:6380"), "{problem}");
         assert!(problem.contains("`tls-rustls`"), "{problem}");
+        assert!(!problem.contains("write it like"), "{problem}");
     }
 }
 
