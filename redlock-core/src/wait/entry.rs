@@ -9,6 +9,8 @@
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
 
+mod leaving;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
@@ -23,7 +25,7 @@ use crate::{
     clock::Moment,
     error::{Cause, NodeError, NodeErrorKind},
     metrics,
-    node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply, ReplySink, ReplyTo, deliver},
+    node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply},
     quorum::{NodeQuestion, Nodes, unheard},
 };
 
@@ -352,69 +354,9 @@ impl Entry {
     pub(crate) fn is_declined(&self) -> bool {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
     }
-
-    /// Leaves the queue to other clients. No task of this client hears that the turn which this entry passes on is its
-    /// own: clients without a quorum would pass it round without a pause.
-    pub(crate) fn leave_to_others(mut self) {
-        self.leaves_silently = true;
-    }
-
-    /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node
-    /// that kept it has said that no other client waits.
-    pub(crate) fn shares(mut self, none_waits: impl Fn() + Send + Sync + 'static) {
-        self.none_waits = Some(Box::new(none_waits));
-    }
-
-    /// Ends the entry without passing its turn on, because the waiter has the lock.
-    pub(crate) fn acquired(mut self) {
-        // The release that gave the turn took the entry out.
-        if let Some(index) = self.turn_from.filter(|_| !self.may_be_back) {
-            self.asked.retain(|asked| *asked != index);
-        }
-    }
 }
 
 /// Whether an error of this kind says no more than that there is no connection.
 fn is_unreached(kind: NodeErrorKind) -> bool {
     matches!(kind, NodeErrorKind::Down | NodeErrorKind::Disconnected)
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.follow_lock(false);
-        for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
-            self.wake.keys().iter().for_each(|key| handle.stop_listening(key, &self.wake));
-        }
-        let keeper = self.node;
-        let none_waits = self.none_waits.take();
-        let left = Arc::new(Left { none_waits: keeper.zip(none_waits) });
-        for node in std::mem::take(&mut self.asked) {
-            let Some(handle) = self.nodes.get(node) else { continue };
-            // The leave follows a join that is still on its way, on the same connection.
-            let reply_to = ReplyTo::new(&left, node);
-            let now = handle.now();
-            let leaves = Job::leaving(&self.claim, now + LIFE, self.leaves_silently);
-            // A node that has refused the entry, as one whose queue is full, has given it no turn to pass on. It
-            // keeps what this client listens to until the entry leaves.
-            let leaves = if self.taken.contains(&node) { leaves } else { leaves.again() };
-            deliver(handle.submit(leaves, reply_to, now));
-        }
-    }
-}
-
-/// Hears what the nodes answer when an entry leaves.
-struct Left {
-    /// The node that kept the entry, and what follows if it says that no other client waits.
-    none_waits: Option<(usize, Box<dyn Fn() + Send + Sync>)>,
-}
-
-impl ReplySink for Left {
-    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        if let (Ok(Reply::Done | Reply::Missing), Some((keeper, none_waits))) =
-            (result, &self.none_waits)
-            && node == *keeper
-        {
-            none_waits();
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Places in the queue between clients.
 
+mod busy;
 mod crashed;
 mod leaving;
 mod refused;
@@ -42,50 +43,6 @@ async fn position(entry: &mut Entry) -> QueuePosition {
     }
 }
 
-/// Rule 18: in a crowd, a report waits for longer than its waiter waits for the answer.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
-    let nodes = nodes(1);
-    let [holder, ours] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
-    sleep(MS).await;
-    let node = &ours.client().nodes[0];
-    let mut entry = entry(&ours);
-    node.fill(true);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    let other = Arc::new(Claim::new(&"redlock:other".into(), "v".to_owned()));
-    let other = NodeQuestion::ask(&ours.client().nodes, 0, Job::new(&other, Action::Watch));
-    for _ in 0..3 {
-        assert_eq!(entry.report().await, Report::Unanswered);
-        // The waiter looks elsewhere, and comes back to the same report.
-        assert!(timeout(MS, entry.report()).await.is_err());
-    }
-    // It has kept its place before what came later.
-    let waiting = node.fill(false);
-    assert!(matches!(waiting[..], [Action::Join { .. }, Action::Watch]), "{waiting:?}");
-    other.answer(&ours.client().nodes).await.unwrap().unwrap();
-    assert_eq!(position(&mut entry).await.ahead, 0);
-    // That answer is used up: the next report is a new one.
-    assert_eq!(position(&mut entry).await.ahead, 0);
-    assert_eq!(waiters(&holder).await, 1);
-    node.fill(true);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    node.fill(false);
-    sleep(MS).await;
-    // It is answered while no task waits for it: what it says may be old, and is asked again.
-    drop(guard);
-    sleep(MS).await;
-    assert_eq!(position(&mut entry).await.left, None);
-    node.fill(true);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    drop(entry);
-    assert!(!node.fill(true).iter().any(|it| matches!(it, Action::Join { .. })));
-    node.fill(false);
-    sleep(MS).await;
-    assert_eq!(waiters(&holder).await, 0);
-}
-
 /// A node pushes a key once, and it has pushed the key for this turn already.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
@@ -109,37 +66,6 @@ async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
     position(&mut entry).await;
     drop(guard);
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
-}
-
-/// A crowd that moves on from node to node makes each of them late, and no client hears its turn.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
-    let nodes = nodes(3);
-    let [ours, holder] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
-    let mut entry = entry(&ours);
-    nodes[keeper(&ours)].slow(60 * MS);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    nodes[keeper(&ours)].slow(Duration::ZERO);
-    sleep(100 * MS).await;
-    assert_eq!(guard.release().await.unwrap(), Released::Ours);
-    assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
-    assert!(entry.has_turn());
-
-    let guard = holder.lock("r").await.unwrap();
-    nodes[keeper(&ours)].slow(60 * MS);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    // The third timeout in a row ends the connection (rule 15).
-    let before = keeper(&ours);
-    assert_eq!(position(&mut entry).await.ahead, 0);
-    assert_ne!(keeper(&ours), before);
-    assert!(listens(&ours));
-    drop((entry, guard));
-    assert!(!listens(&ours));
-    nodes[before].slow(Duration::ZERO);
-    sleep(MINUTE).await;
-    assert!(are_empty(&nodes));
 }
 
 /// What one node has told says nothing of another one, which the holder may not reach.
