@@ -3,25 +3,18 @@
 use std::convert::Infallible;
 
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
-use http::{
-    StatusCode,
-    header::{CONTENT_TYPE, HeaderName},
-    request::Parts,
-};
+use http::{StatusCode, request::Parts};
 
 use crate::{LockHandle, extension::NoLock};
-
-/// The document of RFC 9457 with which redlock-tower answers a mistake in the program.
-const MISTAKE: &str = r#"{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"The service made a mistake.","code":"internal"}"#;
 
 /// The lock that redlock-tower's layers took for this request. With several layers it is the lock of
 /// the innermost one; see "Several locks around one handler" in the documentation of that crate.
 /// Without a layer it is [`LockHandle::current`].
 ///
 /// If there is no layer, or the layer let the request through without a lock, the handler does not run, and
-/// the answer is 500, with the same `application/problem+json` as the 500 of those layers. A handler with an `Option<LockHandle>` runs, and gets `None`.
+/// the answer is 500. A handler with an `Option<LockHandle>` runs, and gets `None`.
 impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
-    type Rejection = (StatusCode, [(HeaderName, &'static str); 1], &'static str);
+    type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         lock_of(parts).ok_or_else(|| {
@@ -32,11 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
                 "a handler asks for a LockHandle, but this request has no lock: put a RedlockLayer \
                  around the route whose extractor always gives a key, or ask for Option<LockHandle>"
             );
-            (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                [(CONTENT_TYPE, "application/problem+json")],
-                MISTAKE,
-            )
+            (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
         })
     }
 }
