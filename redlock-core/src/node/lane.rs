@@ -7,7 +7,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::{Claim, lanes::Queued};
+use super::{Claim, queued::Queued};
 
 /// Among so few commands, a search takes no longer than an index.
 const FEW: usize = 64;

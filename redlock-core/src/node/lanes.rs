@@ -9,7 +9,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo, lane::Lane, sweep::Sweep};
+use super::{
+    Action, Claim, EarlyReply, Job, Reply, ReplyTo, lane::Lane, queued::Queued, sweep::Sweep,
+};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -36,15 +38,6 @@ const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 /// shows that a busy node is alive, and the node works on one batch while the answers to the one before
 /// it wake their callers.
 pub(super) const MAX_IN_BATCH: usize = MAX_IN_FLIGHT / 2;
-
-/// A job on its way to the node.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) job: Arc<Job>,
-    /// Where the answer goes. A delete that is tried again has no asker left.
-    pub(super) reply_to: Option<ReplyTo>,
-    pub(super) queued: Moment,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
@@ -301,38 +294,6 @@ impl Lanes {
     /// Whether nothing waits or is in flight: a new job may leave at once.
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.nothing_waits()
-    }
-}
-
-impl Queued {
-    /// Whether it is still worth sending. A listener may have gone, and so may a waiter: sent behind its leave, its
-    /// join would stand in the queue for no waiter.
-    pub(super) fn is_wanted(&self) -> bool {
-        let Job { action, claim, .. } = &*self.job;
-        let puts_back = matches!(action, Action::Join { .. } | Action::RaiseBarrier { .. });
-        let is_left = puts_back && claim.has_left();
-        !is_left && self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
-    }
-
-    fn is_awaited(&self) -> bool {
-        self.reply_to.as_ref().is_some_and(ReplyTo::is_awaited)
-    }
-
-    /// Notes that it leaves for the node.
-    fn note_sent(&self) {
-        let Some(reply_to) = &self.reply_to else { return };
-        let Job { action, claim, .. } = &*self.job;
-        match action {
-            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
-                claim.send(reply_to.node());
-            }
-            Action::Join { .. } => claim.join(reply_to.node()),
-            _ => {}
-        }
-    }
-
-    fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {
-        Self { job, reply_to: Some(reply_to), queued }
     }
 }
 

@@ -37,6 +37,7 @@ mod parting_tests;
 mod pipe;
 mod quarantine;
 pub(crate) mod queue_keys;
+mod queued;
 pub(crate) mod redis;
 mod refusals;
 #[cfg(test)]

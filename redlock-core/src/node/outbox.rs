@@ -10,10 +10,8 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    Action, CleanUp, EarlyReply, Job, ReplyTo,
-    lanes::{Lanes, Queued},
-    quarantine::Quarantine,
-    resend::Resend,
+    Action, CleanUp, EarlyReply, Job, ReplyTo, lanes::Lanes, quarantine::Quarantine,
+    queued::Queued, resend::Resend,
 };
 use crate::{
     clock::Moment,

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Action, Claim, CleanUp, Job, Places, ReplyTo, Restarts,
-    lanes::Queued,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
+    queued::Queued,
 };
 use crate::{clock::Moment, quorum::Round};
 

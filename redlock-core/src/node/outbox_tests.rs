@@ -8,9 +8,9 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Listens, Places, Raise, Reply,
     ReplySink, ReplyTo, Restarts, deliver,
-    lanes::Queued,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
+    queued::Queued,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},

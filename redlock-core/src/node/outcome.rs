@@ -3,7 +3,7 @@
 use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
-    Action, Job, Reply, deliver, lanes::Queued, outbox, pipe::Answered, shared::Shared,
+    Action, Job, Reply, deliver, outbox, pipe::Answered, queued::Queued, shared::Shared,
     strikes::Strikes,
 };
 use crate::{

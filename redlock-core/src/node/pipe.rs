@@ -23,7 +23,7 @@ use futures_util::{
 };
 use tokio::time::Instant;
 
-use super::{Connection, Remaining, Reply, Sender, lanes::Queued, outbox::Outbox};
+use super::{Connection, Remaining, Reply, Sender, outbox::Outbox, queued::Queued};
 use crate::{clock::Moment, error::NodeError, sync::Mutex};
 
 /// A batch, and the result of each of its items.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Job, lanes::Queued, sweep::Sweep};
+use super::{Job, queued::Queued, sweep::Sweep};
 use crate::clock::Moment;
 
 #[derive(Debug, Default)]

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(raised.load(Acquire), 0, "it would keep the readers out that are before it");
     }
 
-    /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.
+    /// The readers behind it must not overtake it because its connection was away for a moment.
     #[tokio::test(start_paused = true)]
     async fn a_writer_whose_connection_is_lost_keeps_its_place_and_its_barrier() {
         let nodes = nodes(1);
