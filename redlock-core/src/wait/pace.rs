@@ -45,6 +45,10 @@ pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
 }
 
+/// The longest time without an attempt although the nodes tell that the lock is free, after attempts without a
+/// quorum. A request may have `retry_delay` of an hour; the nodes may be well again before that.
+const MAX_DEAF: Duration = Duration::from_secs(10);
+
 /// How long a queue that has just begun to wait hesitates.
 const HESITATION: Duration = Duration::from_millis(1);
 
@@ -137,13 +141,13 @@ impl WakeBackoff {
 
     /// How long no notification counts that says nothing new, after an attempt without a quorum. Nodes that refuse
     /// to set a key tell all the same that it is missing. The first such notification counts at once, as the
-    /// nodes may be back. The time grows to `most`.
+    /// nodes may be back. The time grows to `most`, and to ten seconds at most.
     pub(crate) fn deaf_for(&self, round_trip: Duration, most: Duration) -> Duration {
         let times = match self.without_quorum {
             0 => return Duration::ZERO,
             idle => 4_u32.saturating_pow(idle),
         };
-        round_trip.max(MIN_PAUSE).saturating_mul(times).min(most)
+        round_trip.max(MIN_PAUSE).saturating_mul(times).min(most).min(MAX_DEAF)
     }
 
     /// A fixed part, which shrinks to nothing for a queue that has `waited` for long enough, and the
@@ -255,6 +259,9 @@ mod tests {
         assert_eq!([true; 7].map(&mut deaf_for), [4, 16, 64, 256, 1024, 4096, 5000].map(ms));
         (0..100).for_each(|_| assert!(deaf_for(true) == ms(5000)));
         assert_eq!(deaf_for(false), ms(0));
+        (0..100).for_each(|_| wake_backoff.notified(true));
+        let hour = Duration::from_secs(3600);
+        assert_eq!(wake_backoff.deaf_for(ms(0), hour), MAX_DEAF, "nodes may be well long before");
     }
 
     #[test]
