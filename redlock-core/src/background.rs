@@ -115,14 +115,13 @@ impl Background {
     /// Makes sure that the task runs. `task` is called only when it has to be started. Does
     /// nothing outside a runtime: there is nowhere to run then.
     ///
-    /// `ended` runs when the task is over, however that comes: returned, panicked, or dropped
-    /// with its runtime. It does not run when the task was taken over.
-    pub(crate) fn ensure<F>(
-        &self,
-        task: impl FnOnce(Pulse) -> F,
-        ended: impl FnOnce() + Send + 'static,
-    ) where
+    /// What `ended` returns runs when the task is over, however that comes: returned, panicked, or dropped
+    /// with its runtime. It does not run when the task was taken over. `ended` is called only when the task
+    /// is started, too: what it keeps alive has a count, to which all threads would write with each lock.
+    pub(crate) fn ensure<F, E>(&self, task: impl FnOnce(Pulse) -> F, ended: impl FnOnce() -> E)
+    where
         F: Future<Output = ()> + Send + 'static,
+        E: FnOnce() + Send + 'static,
     {
         if !self.is_running() {
             let _ = self.start(None, task, ended);
@@ -131,27 +130,29 @@ impl Background {
 
     /// Starts the task on the caller's runtime, at `now`, in place of a task on another runtime that should
     /// have run long ago. The old task ends when it finds out. Returns whether it was taken over.
-    pub(crate) fn take_over<F>(
+    pub(crate) fn take_over<F, E>(
         &self,
         now: Moment,
         task: impl FnOnce(Pulse) -> F,
-        ended: impl FnOnce() + Send + 'static,
+        ended: impl FnOnce() -> E,
     ) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
+        E: FnOnce() + Send + 'static,
     {
         // Without a lock, because most tasks are not late.
         self.is_late(now) && self.start(Some(now), task, ended)
     }
 
-    fn start<F>(
+    fn start<F, E>(
         &self,
         takes_over: Option<Moment>,
         task: impl FnOnce(Pulse) -> F,
-        ended: impl FnOnce() + Send + 'static,
+        ended: impl FnOnce() -> E,
     ) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
+        E: FnOnce() + Send + 'static,
     {
         let Ok(runtime) = runtime() else { return false };
         if *self.progress.ended_runtime.lock() == Some(runtime.id()) {
@@ -177,7 +178,7 @@ impl Background {
             progress: Arc::clone(&self.progress),
             number,
             unpolled_on: Some(runtime.id()),
-            ended: Some(ended),
+            ended: Some(ended()),
         };
         spawn_on(&runtime, async move {
             over.unpolled_on = None;
@@ -228,13 +229,13 @@ mod tests {
     #[test]
     fn a_task_starts_again_on_the_next_runtime() {
         let background = Background::default();
-        background.ensure(|_| async { unreachable!("there is no runtime") }, || ());
+        background.ensure(|_| async { unreachable!("there is no runtime") }, || || ());
         for _ in 0..2 {
             let runtime = runtime();
             let (tell, told) = std::sync::mpsc::channel();
             runtime.block_on(async {
-                background.ensure(|_| pending::<()>(), move || tell.send(()).unwrap());
-                background.ensure(|_| async { unreachable!("it runs") }, || ());
+                background.ensure(|_| pending::<()>(), || move || tell.send(()).unwrap());
+                background.ensure(|_| async { unreachable!("it runs") }, || || ());
             });
             assert!(background.is_running());
             drop(runtime);
@@ -257,12 +258,12 @@ mod tests {
         };
         {
             let _entered = handle.enter();
-            background.ensure(|_| async { unreachable!("it has ended") }, ended());
-            background.ensure(|_| -> Ready<()> { unreachable!("it is known") }, ended());
+            background.ensure(|_| async { unreachable!("it has ended") }, ended);
+            background.ensure(|_| -> Ready<()> { unreachable!("it is known") }, ended);
         }
         assert!(!background.is_running());
         runtime().block_on(async {
-            background.ensure(|_| ready(()), ended());
+            background.ensure(|_| ready(()), ended);
             while background.is_running() {
                 tokio::task::yield_now().await;
             }
@@ -276,7 +277,7 @@ mod tests {
         let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
         let (first, second) = (runtime(), runtime());
         let (tell, told) = std::sync::mpsc::channel();
-        let taken = || background.take_over(at(1000), |_| pending::<()>(), || ());
+        let taken = || background.take_over(at(1000), |_| pending::<()>(), || || ());
         first.block_on(async {
             background.ensure(
                 |pulse| {
@@ -284,7 +285,7 @@ mod tests {
                     tell.send(pulse).unwrap();
                     pending::<()>()
                 },
-                || unreachable!("it was taken over"),
+                || || unreachable!("it was taken over"),
             );
         });
         let pulse = told.recv().unwrap();

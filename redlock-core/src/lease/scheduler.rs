@@ -33,7 +33,7 @@ impl Leases {
         self.nodes.ensure_running();
         let task = &self.registry.task;
         if !task.is_running() {
-            task.ensure(|pulse| self.tending(pulse), self.when_ended());
+            task.ensure(|pulse| self.tending(pulse), || self.when_ended());
             if self.registry.has_holds() {
                 // This runtime may never run the task: another one with a standby takes it over then.
                 task.expect(self.nodes.clock.now());
@@ -47,7 +47,7 @@ impl Leases {
         self.ensure_running();
         self.nodes.ensure_moving(now);
         let task = &self.registry.task;
-        task.take_over(now, |pulse| self.tending(pulse), self.when_ended());
+        task.take_over(now, |pulse| self.tending(pulse), || self.when_ended());
     }
 
     fn tending(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + use<> {

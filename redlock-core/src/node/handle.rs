@@ -60,7 +60,7 @@ impl NodeHandle {
     /// Makes sure that a task connects and sends.
     pub(crate) fn ensure_running(&self) {
         let shared = self.shared();
-        shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
+        shared.task.ensure(|pulse| serve(shared, pulse), || self.when_ended());
     }
 
     /// Takes over a task that stands still on another runtime. Returns whether it did.
@@ -71,7 +71,7 @@ impl NodeHandle {
             supervisor::begin(shared, &pulse);
             serve(shared, pulse)
         };
-        shared.task.take_over(now, task, self.when_ended())
+        shared.task.take_over(now, task, || self.when_ended())
     }
 
     /// When a task on another runtime, which has let the time of an answer pass, may be taken over.
