@@ -261,8 +261,10 @@ impl Request<'_> {
             return Err(self.out_of_time(failure));
         }
         fronts.follow_none();
-        if failure.is_none() {
-            fronts.each().for_each(|front| front.defers());
+        match failure {
+            None => fronts.each().for_each(|front| front.defers()),
+            Some(failure) if !failure.no_quorum => self.wake_backoff.had_quorum(),
+            Some(_) => {}
         }
         let mut chance = {
             let _waiting = metrics::waiting(self.terms.label);
@@ -283,8 +285,9 @@ impl Request<'_> {
         match chance {
             Chance::Notified => {
                 self.watch = None;
-                let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
-                self.wake_backoff.notified(lacked_quorum && !has_news);
+                if failure.is_some_and(|failure| failure.no_quorum) {
+                    self.wake_backoff.notified_without_quorum();
+                }
                 let at_once = now.since(begun) < MIN_PAUSE;
                 let in_vain = failure.is_some_and(FailedAttempt::is_in_vain);
                 if self.hesitate(fronts, !has_news || in_vain || at_once).await? {

@@ -270,7 +270,9 @@ impl Entry {
     /// Sends a report, unless this node has yet to answer the one before: in a crowd, reports wait for a long time before
     /// they are sent, and each waiter would have more and more of them (rule 18).
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
-        let question = match self.unanswered.take().filter(|it| it.awaits(node)) {
+        // The one before may not listen for what this one has to.
+        let may_stand_in = self.reports != 0;
+        let question = match self.unanswered.take().filter(|it| may_stand_in && it.awaits(node)) {
             Some(question) => question,
             None => {
                 let report = self.report_to_send();

@@ -51,7 +51,7 @@ pub(crate) use deletes::delete;
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use keeper::{permit_node, queue_node};
-pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
+pub(crate) use pace::{MIN_PAUSE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
 pub(crate) use queue_position::QueuePosition;
 pub(crate) use queues::{Joined, Queues, all::Requests};

@@ -45,9 +45,9 @@ pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
 }
 
-/// The longest time without an attempt although the nodes tell that the lock is free, after attempts without a
-/// quorum. A request may have `retry_delay` of an hour; the nodes may be well again before that.
-const MAX_DEAF: Duration = Duration::from_secs(10);
+/// The longest pause after an attempt without a quorum. A request may have a `retry_delay` of an hour; the nodes may
+/// be well again before that.
+pub(crate) const WITHOUT_QUORUM: Duration = Duration::from_secs(10);
 
 /// How long a queue that has just begun to wait hesitates.
 const HESITATION: Duration = Duration::from_millis(1);
@@ -129,25 +129,30 @@ impl Streak {
 pub(crate) struct WakeBackoff {
     /// The number of doubtful notifications in a row.
     in_vain: u32,
-    /// The number of notifications in a row that said nothing new, each after an attempt without a quorum.
+    /// The number of notifications in a row, each after an attempt without a quorum.
     without_quorum: u32,
 }
 
 impl WakeBackoff {
-    /// Notes a notification. It is `idle` if it says nothing new, and the attempt before it had no quorum.
-    pub(crate) fn notified(&mut self, idle: bool) {
-        self.without_quorum = if idle { self.without_quorum.saturating_add(1) } else { 0 };
+    /// Notes a notification after an attempt without a quorum.
+    pub(crate) fn notified_without_quorum(&mut self) {
+        self.without_quorum = self.without_quorum.saturating_add(1);
     }
 
-    /// How long no notification counts that says nothing new, after an attempt without a quorum. Nodes that refuse
-    /// to set a key tell all the same that it is missing. The first such notification counts at once, as the
-    /// nodes may be back. The time grows to `most`, and to ten seconds at most.
+    /// Notes an attempt that a quorum has answered.
+    pub(crate) fn had_quorum(&mut self) {
+        self.without_quorum = 0;
+    }
+
+    /// How long no notification counts after an attempt without a quorum. Nodes that refuse to set a key tell all
+    /// the same that it is missing, and those that set it tell of the attempts of other clients. The first
+    /// notification counts at once, as the nodes may be back. The time grows to `most`.
     pub(crate) fn deaf_for(&self, round_trip: Duration, most: Duration) -> Duration {
         let times = match self.without_quorum {
             0 => return Duration::ZERO,
             idle => 4_u32.saturating_pow(idle),
         };
-        round_trip.max(MIN_PAUSE).saturating_mul(times).min(most).min(MAX_DEAF)
+        round_trip.max(MIN_PAUSE).saturating_mul(times).min(most)
     }
 
     /// A fixed part, which shrinks to nothing for a queue that has `waited` for long enough, and the
@@ -251,17 +256,15 @@ mod tests {
     #[test]
     fn nodes_that_refuse_all_keys_are_asked_less_and_less_often() {
         let mut wake_backoff = WakeBackoff::default();
-        let mut deaf_for = |idle| {
-            wake_backoff.notified(idle);
+        assert_eq!(wake_backoff.deaf_for(ms(0), ms(5000)), ms(0));
+        let mut deaf_for = |()| {
+            wake_backoff.notified_without_quorum();
             wake_backoff.deaf_for(ms(0), ms(5000))
         };
-        assert_eq!(deaf_for(false), ms(0));
-        assert_eq!([true; 7].map(&mut deaf_for), [4, 16, 64, 256, 1024, 4096, 5000].map(ms));
-        (0..100).for_each(|_| assert!(deaf_for(true) == ms(5000)));
-        assert_eq!(deaf_for(false), ms(0));
-        (0..100).for_each(|_| wake_backoff.notified(true));
-        let hour = Duration::from_secs(3600);
-        assert_eq!(wake_backoff.deaf_for(ms(0), hour), MAX_DEAF, "nodes may be well long before");
+        assert_eq!([(); 7].map(&mut deaf_for), [4, 16, 64, 256, 1024, 4096, 5000].map(ms));
+        (0..100).for_each(|_| assert!(deaf_for(()) == ms(5000)));
+        wake_backoff.had_quorum();
+        assert_eq!(wake_backoff.deaf_for(ms(0), ms(5000)), ms(0));
     }
 
     #[test]

@@ -77,7 +77,9 @@ impl Request<'_> {
                 },
                 Step::Follow => {
                     front.follow_lock(true);
-                    self.raise_barrier(&key, front.place(), false)?;
+                    if has_quorum {
+                        self.raise_barrier(&key, front.place(), false)?;
+                    }
                     waiting.following(around.now);
                 }
                 Step::Watch => {
@@ -221,8 +223,8 @@ impl Request<'_> {
         }
     }
 
-    /// Sleeps for `pause`, unless something happens before. What a watch tells that is nothing new does not count
-    /// while the request `is_deaf` to it.
+    /// Sleeps for `pause`, unless something happens before. What a watch tells does not count while the request
+    /// `is_deaf` to it.
     async fn event(
         &self,
         front: &mut Front,
@@ -240,9 +242,10 @@ impl Request<'_> {
         };
         let notified = async {
             match &self.watch {
-                Some(watch) if is_deaf => watch.told().await,
-                Some(watch) => unclaimed(watch, &self.client.nodes, turn_of_others, keeper).await,
-                None => pending().await,
+                Some(watch) if !is_deaf => {
+                    unclaimed(watch, &self.client.nodes, turn_of_others, keeper).await;
+                }
+                Some(_) | None => pending().await,
             }
         };
         self.unless_closed(async {

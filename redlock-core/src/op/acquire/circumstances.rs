@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{request::Request, retries::Chance, target::Target};
-use crate::{clock::Moment, wait::FailedAttempt};
+use crate::{
+    clock::Moment,
+    wait::{FailedAttempt, WITHOUT_QUORUM},
+};
 
 /// The circumstances in which a client begins to wait. They stay as they are.
 #[derive(Debug, Clone, Copy)]
@@ -19,10 +22,10 @@ pub(super) struct Circumstances {
     /// A node granted the lock while others refused it. Such a node says nothing of the holder: only a
     /// quorum of nodes can tell when the lock is free.
     pub(super) is_split: bool,
-    /// The last attempt had no quorum. The requests behind this one are told so until the next one, however well
-    /// the nodes are again.
-    pub(super) lacked_quorum: bool,
-    /// Until then no notification of a watch counts that says nothing new.
+    /// When to ask once more, if the last attempt had no quorum. The requests behind this one are told so until then,
+    /// however well the nodes are again.
+    pub(super) asks_again_at: Option<Moment>,
+    /// Until then no notification of a watch counts.
     pub(super) deaf_until: Moment,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
@@ -51,7 +54,8 @@ impl Request<'_> {
         };
         let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
         let (begun, round_trip, polls) = (self.now(), self.client.nodes.round_trip(), self.polls());
-        let deaf_for = self.wake_backoff.deaf_for(round_trip, polls);
+        let asks_again_after = polls.min(WITHOUT_QUORUM).max(round_trip * 2);
+        let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_again_after);
         Circumstances {
             begun,
             end,
@@ -60,7 +64,7 @@ impl Request<'_> {
             pace: self.retries.pace(),
             polls,
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            lacked_quorum,
+            asks_again_at: lacked_quorum.then(|| begun + asks_again_after),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,

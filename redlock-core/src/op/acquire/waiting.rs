@@ -169,7 +169,7 @@ impl Waiting {
 
     pub(super) fn next(&mut self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch, turn_of_others } = *around;
-        let Circumstances { begun, end, round_trip, pace, polls, lacked_quorum, target, .. } =
+        let Circumstances { begun, end, round_trip, pace, polls, asks_again_at, target, .. } =
             self.given;
         let is_front = self.is_front();
         if now >= end {
@@ -195,8 +195,10 @@ impl Waiting {
         // Where no node pushes, the first client asks from time to time. A connection that is lost is often
         // back before that. After an attempt without a quorum it asks once more, if it is not in the queue.
         let unarmed = self.unarmed_since(watch, now).filter(|_| is_front);
-        let poll_at = match unarmed.or_else(|| (lacked_quorum && !in_queue).then_some(begun)) {
-            Some(since) => (since + polls.max(round_trip * 2)).max(turn_of_others.unwrap_or(begun)),
+        let unarmed_at = unarmed.map(|since| since + polls.max(round_trip * 2));
+        let poll_at = match unarmed_at.into_iter().chain(asks_again_at.filter(|_| !in_queue)).min()
+        {
+            Some(at) => at.max(turn_of_others.unwrap_or(begun)),
             None => Moment::NEVER,
         };
         if now >= poll_at {
@@ -291,9 +293,8 @@ impl Waiting {
             }
         }
         self.report_at = now + self.refresh(position, reported);
-        if self.given.lacked_quorum && position.left.is_some() {
+        if let Some(asks_at) = self.given.asks_again_at.filter(|_| position.left.is_some()) {
             // It has kept its place. That the lock is held is to be known to the requests behind it.
-            let asks_at = begun + self.given.polls;
             if now >= asks_at {
                 return Conclusion::End(Chance::Due);
             }

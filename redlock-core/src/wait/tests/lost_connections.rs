@@ -67,9 +67,13 @@ async fn waiters_whose_connections_are_lost_keep_their_order_and_their_places() 
 /// Two of three nodes hang for a moment. Nothing is pushed for as long as the holder has the lock.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_held_is_known_to_be_held_once_the_nodes_are_well_again() {
-    for (extends, ttl) in [(true, 30_000), (false, 290_000)] {
+    let usual = Duration::from_millis(200);
+    for (extends, ttl, delay) in
+        [(true, 30_000, usual), (false, 290_000, usual), (false, 290_000, 5 * MINUTE)]
+    {
         let nodes = nodes(3);
-        let builder = || Redlock::builder().nodes(&nodes).restarts(Trusted).max_ttl(5 * MINUTE);
+        let builder = Redlock::builder().nodes(&nodes).restarts(Trusted).max_ttl(5 * MINUTE);
+        let builder = || builder.clone().retry_delay(delay);
         let [holder, ours, other] = [(); 3].map(|()| builder().wait(5 * MINUTE).build().unwrap());
         for client in [&ours, &other] {
             drop(client.lock("warm").await.unwrap());
@@ -79,6 +83,10 @@ async fn a_lock_that_is_held_is_known_to_be_held_once_the_nodes_are_well_again()
         let front = waiting(&ours, 5 * MINUTE).await;
         sleep(60 * MS).await;
         nodes[1..].iter().for_each(MemoryNode::resume);
+        if delay > MINUTE {
+            // It asks after ten seconds, and not at once.
+            sleep(10_000 * MS).await;
+        }
         for _ in 0..3 {
             sleep(1000 * MS).await;
             let error = ours.lock("r").wait(1000 * MS).await.unwrap_err();
@@ -88,6 +96,23 @@ async fn a_lock_that_is_held_is_known_to_be_held_once_the_nodes_are_well_again()
         drop(guard);
         drop(timeout(1000 * MS, front).await.unwrap().unwrap().unwrap());
     }
+}
+
+/// It can tell a node that it leaves, and must not hold up the clients that have a quorum.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reaches_a_minority_again_keeps_no_place() {
+    let nodes = nodes(3);
+    let clients = clients(&nodes, 2).await;
+    let _guard = clients[0].lock("r").await.unwrap();
+    let _waits = waiting(&clients[1], 5 * MINUTE).await;
+    sleep(2000 * MS).await;
+    let keeper = keeper(&clients[1]);
+    nodes.iter().for_each(MemoryNode::stop);
+    sleep(100 * MS).await;
+    nodes[keeper].start();
+    sleep(4000 * MS).await;
+    let alone = client(std::slice::from_ref(&nodes[keeper]));
+    assert_eq!(alone.inspect("r").await.unwrap().waiting().len(), 0);
 }
 
 /// They kept their places meanwhile.

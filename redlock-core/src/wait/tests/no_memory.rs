@@ -188,3 +188,33 @@ async fn nodes_that_all_have_no_memory_are_asked_at_the_pace_of_the_request() {
     (0..5).for_each(|node| world.has_no_memory(node, false));
     drop(timeout(6000 * MS, waits).await.unwrap().unwrap().unwrap());
 }
+
+/// Where a minority takes keys, each attempt is news to the other clients.
+#[tokio::test(start_paused = true)]
+async fn clients_do_not_wake_each_other_while_a_majority_has_no_memory() {
+    let world = World::new();
+    let clients = world.clients(8).await;
+    (0..3).for_each(|node| world.has_no_memory(node, true));
+    let before = world.commands.load(SeqCst);
+    let takes = |client: Redlock| async move { drop(client.lock("r").await.unwrap()) };
+    let waits: Vec<_> = clients.iter().map(|it| tokio::spawn(takes(it.clone()))).collect();
+    sleep(MINUTE).await;
+    // Each asks every ten seconds, and seven times before, whatever its `retry_delay` is.
+    let asked = world.commands.load(SeqCst) - before;
+    assert!(asked < 8 * 15 * 5 * 3, "{asked} commands");
+    (0..3).for_each(|node| world.has_no_memory(node, false));
+    for task in timeout(15_000 * MS, join_all(waits)).await.unwrap() {
+        task.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_asks_soon_after_nodes_that_had_no_memory_for_a_moment() {
+    let world = World::new();
+    let [ours] = world.clients(1).await.try_into().unwrap();
+    (0..5).for_each(|node| world.has_no_memory(node, true));
+    let waits = waiting(&ours, 5 * MINUTE).await;
+    sleep(300 * MS).await;
+    (0..5).for_each(|node| world.has_no_memory(node, false));
+    drop(timeout(1500 * MS, waits).await.unwrap().unwrap().unwrap());
+}

@@ -46,6 +46,35 @@ async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
     assert_eq!(waiters(&holder).await, 0);
 }
 
+/// A push has used up what the waiter listened to, and the report that still waits to be sent does not listen again.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_told_listens_again_although_a_report_is_under_way() {
+    let nodes = nodes(1);
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let node = &ours.client().nodes[0];
+    let mut entry = entry(&ours);
+    for _ in 0..2 {
+        assert_eq!(position(&mut entry).await.ahead, 0);
+    }
+    node.fill(true);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    drop(guard);
+    assert_eq!(timeout(1000 * MS, entry.signal()).await, Ok(Signal::Turn));
+    // It does not use its turn.
+    let guard = holder.lock("r").await.unwrap();
+    let empties = async {
+        sleep(MS).await;
+        node.fill(false)
+    };
+    let (report, waiting) = tokio::join!(entry.report(), empties);
+    assert!(matches!(report, Report::At(position) if position.ahead == 0), "{report:?}");
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    drop(guard);
+    assert_eq!(timeout(1000 * MS, entry.signal()).await, Ok(Signal::Turn));
+}
+
 /// A crowd that moves on from node to node makes each of them late, and no client hears its turn.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
