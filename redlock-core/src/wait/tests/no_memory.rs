@@ -208,13 +208,32 @@ async fn clients_do_not_wake_each_other_while_a_majority_has_no_memory() {
     }
 }
 
+/// However long they had none at another time.
 #[tokio::test(start_paused = true)]
 async fn a_client_asks_soon_after_nodes_that_had_no_memory_for_a_moment() {
-    let world = World::new();
-    let [ours] = world.clients(1).await.try_into().unwrap();
-    (0..5).for_each(|node| world.has_no_memory(node, true));
-    let waits = waiting(&ours, 5 * MINUTE).await;
-    sleep(300 * MS).await;
-    (0..5).for_each(|node| world.has_no_memory(node, false));
-    drop(timeout(1500 * MS, waits).await.unwrap().unwrap().unwrap());
+    for for_long_before in [false, true] {
+        let world = World::new();
+        let all = |is_full| (0..5).for_each(|node| world.has_no_memory(node, is_full));
+        let [ours, holder] = world.clients(2).await.try_into().unwrap();
+        let mut waits = None;
+        if for_long_before {
+            all(true);
+            waits = Some(waiting(&ours, 5 * MINUTE).await);
+            sleep(20_000 * MS).await;
+            all(false);
+        }
+        let held = holder.lock("r").await.unwrap();
+        let waits = match waits {
+            Some(waits) => waits,
+            None => waiting(&ours, 5 * MINUTE).await,
+        };
+        sleep(15_000 * MS).await;
+        all(true);
+        drop(held);
+        sleep(300 * MS).await;
+        all(false);
+        let took = timeout(900 * MS, waits).await;
+        assert!(took.is_ok(), "for long before: {for_long_before}");
+        drop(took.unwrap().unwrap().unwrap());
+    }
 }
