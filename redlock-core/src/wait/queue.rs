@@ -78,9 +78,12 @@ impl<T> Queue<T> {
         self.waiting.insert(ahead, Arc::clone(waiter));
     }
 
-    /// Takes a waiter out, if it is there.
+    /// Takes a waiter out, if it is there. The waiters are about in the order in which they came, and a crowd may
+    /// leave in any order: the search begins near the place.
     pub(super) fn take_out(&mut self, waiter: &Arc<Waiter<T>>) {
-        if let Some(place) = self.waiting.iter().position(|other| Arc::ptr_eq(other, waiter)) {
+        let near = self.waiting.partition_point(|other| other.since < waiter.since);
+        let mut places = (near..self.waiting.len()).chain((0..near).rev());
+        if let Some(place) = places.find(|place| Arc::ptr_eq(&self.waiting[*place], waiter)) {
             self.waiting.remove(place);
         }
     }
@@ -235,5 +238,30 @@ mod tests {
             assert_eq!(left, [&first, &last].map(Arc::as_ptr));
         }
         assert!(first.take().is_none() && last.take().is_none());
+    }
+
+    /// A request that comes back stands where it was, before some that came earlier.
+    #[test]
+    fn a_waiter_is_taken_out_wherever_it_stands() {
+        let redlock = Redlock::in_memory(1);
+        let terms = redlock.client().settings.terms(&LockOptions::new()).unwrap();
+        let waiter = |since| {
+            let since = Moment::ORIGIN + Duration::from_millis(since);
+            Waiter::<()>::new(Wants::new(&terms, false), since)
+        };
+        let sinces = [5, 5, 1, 9, 9, 9, 2, 30, 30, 7];
+        for gone in 0..sinces.len() {
+            let mut queue = Queue::new(false, Moment::ORIGIN);
+            let waiters = sinces.map(waiter);
+            for (ahead, waiter) in waiters.iter().enumerate() {
+                queue.take_in(waiter, ahead);
+            }
+            for _ in 0..2 {
+                queue.take_out(&waiters[gone]);
+                let left: Vec<_> = queue.waiting.iter().map(Arc::as_ptr).collect();
+                let others = waiters.iter().enumerate().filter(|(place, _)| *place != gone);
+                assert_eq!(left, others.map(|(_, it)| Arc::as_ptr(it)).collect::<Vec<_>>());
+            }
+        }
     }
 }
