@@ -249,7 +249,7 @@ mod tests {
             let since = Moment::ORIGIN + Duration::from_millis(since);
             Waiter::<()>::new(Wants::new(&terms, false), since)
         };
-        let sinces = [5, 5, 1, 9, 9, 9, 2, 30, 30, 7];
+        let sinces = [30, 5, 5, 1, 9, 9, 2, 30, 7, 8];
         for gone in 0..sinces.len() {
             let mut queue = Queue::new(false, Moment::ORIGIN);
             let waiters = sinces.map(waiter);
