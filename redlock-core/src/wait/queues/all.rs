@@ -67,7 +67,7 @@ impl Inner {
     /// All queues in a fixed order.
     fn in_order(&mut self) -> Vec<&mut Queue<Front>> {
         let mut queues: Vec<_> = self.by_key.iter_mut().collect();
-        queues.sort_unstable_by(|(key, _), (other, _)| key.cmp(other));
+        queues.sort_unstable_by_key(|(key, _)| *key);
         queues.into_iter().map(|(_, queue)| queue).collect()
     }
 }
