@@ -40,8 +40,8 @@ macro_rules! call_settings {
                 /// then the only limit.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
-                /// one resource in this process share the shortest pause among them. The default of a
-                /// client: 200 ms.
+                /// one resource in this process share the shortest pause among them. After an attempt
+                /// without a quorum, ten seconds are the most. The default of a client: 200 ms.
                 retry_delay: Duration = Duration::from_millis(200);
                 /// A random time up to this is added to each pause. The default of a client: 100 ms.
                 retry_jitter: Duration = Duration::from_millis(100);

@@ -261,9 +261,11 @@ impl Request<'_> {
             return Err(self.out_of_time(failure));
         }
         fronts.follow_none();
+        self.pauses_since = begun;
         match failure {
             None => fronts.each().for_each(|front| front.defers()),
-            Some(failure) if !failure.no_quorum => self.wake_backoff.had_quorum(),
+            Some(failure) if failure.no_quorum => {}
+            Some(failure) if failure.was_asked => self.wake_backoff.had_quorum(),
             Some(_) => {}
         }
         let mut chance = {
@@ -300,7 +302,12 @@ impl Request<'_> {
                 let was_asked = failure.is_some_and(|failure| failure.was_asked);
                 self.hesitate(fronts, was_asked && self.last == Some(chance)).await?;
             }
-            Chance::Turn | Chance::Free | Chance::StandsStill | Chance::Due | Chance::Hurried => {}
+            Chance::Turn
+            | Chance::Free
+            | Chance::StandsStill
+            | Chance::Due
+            | Chance::Again
+            | Chance::Hurried => {}
         }
         self.doubt.asks(chance);
         self.last = Some(chance);

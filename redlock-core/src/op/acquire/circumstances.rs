@@ -22,9 +22,9 @@ pub(super) struct Circumstances {
     /// A node granted the lock while others refused it. Such a node says nothing of the holder: only a
     /// quorum of nodes can tell when the lock is free.
     pub(super) is_split: bool,
-    /// When to ask once more, if the last attempt had no quorum. The requests behind this one are told so until then,
-    /// however well the nodes are again.
-    pub(super) asks_again_at: Option<Moment>,
+    /// When to ask once more, and the reason, if the last attempt had no quorum. The requests behind this one are told
+    /// so until then, however well the nodes are again.
+    pub(super) asks_again: Option<(Moment, Chance)>,
     /// Until then no notification of a watch counts.
     pub(super) deaf_until: Moment,
     /// The last attempt followed from a word of the queue, and failed.
@@ -53,18 +53,25 @@ impl Request<'_> {
             Target::Lock
         };
         let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
-        let (begun, round_trip, polls) = (self.now(), self.client.nodes.round_trip(), self.polls());
-        let asks_again_after = polls.min(WITHOUT_QUORUM).max(round_trip * 2);
-        let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_again_after);
+        let (begun, round_trip) = (self.now(), self.client.nodes.round_trip());
+        let (pace, jitter) = (self.retries.pace(), self.up_to(self.terms.retry_jitter));
+        let polls = pace.saturating_add(jitter);
+        // With the jitter: clients that failed together do not ask in step.
+        let asks_after =
+            (pace.min(WITHOUT_QUORUM) + jitter.min(WITHOUT_QUORUM)).max(round_trip * 2);
+        let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_after);
+        // The request for a set waits at one lock after the other, and is deaf once.
+        let since = self.pauses_since;
+        let again = if asks_after < polls { Chance::Again } else { Chance::Due };
         Circumstances {
             begun,
             end,
             round_trip,
-            deaf_until: if lacked_quorum { begun + deaf_for } else { begun },
-            pace: self.retries.pace(),
+            deaf_until: if lacked_quorum { since + deaf_for } else { begun },
+            pace,
             polls,
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            asks_again_at: lacked_quorum.then(|| begun + asks_again_after),
+            asks_again: lacked_quorum.then(|| (since + asks_after, again)),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,

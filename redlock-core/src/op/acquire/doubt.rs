@@ -25,7 +25,7 @@ impl Doubt {
         match chance {
             Chance::Free | Chance::StandsStill => self.in_vain = self.in_vain.saturating_add(1),
             Chance::Turn | Chance::Notified | Chance::Hurried => self.clear(),
-            Chance::Due | Chance::Behind => {}
+            Chance::Due | Chance::Again | Chance::Behind => {}
         }
     }
 

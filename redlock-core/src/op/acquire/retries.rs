@@ -20,6 +20,9 @@ pub(super) enum Chance {
     Notified,
     /// It is time: no node pushes, or this is the last attempt.
     Due,
+    /// It is time to see whether the quorum that the last attempt lacked is back, sooner than the request would
+    /// retry.
+    Again,
     /// A request behind it in this process would have asked by now.
     Hurried,
     /// There is no chance: the time is up, and other clients are before this one.
@@ -35,6 +38,7 @@ impl Chance {
             Self::StandsStill => "stands_still",
             Self::Notified => "notified",
             Self::Due => "due",
+            Self::Again => "again",
             Self::Hurried => "hurried",
             Self::Behind => "behind",
         }
@@ -196,6 +200,8 @@ mod tests {
             (Chance::Free, false, 99, 0),
             (Chance::Free, false, 250, 2),
             (Chance::Hurried, false, 100, 1),
+            (Chance::Again, false, 99, 0),
+            (Chance::Again, false, 100, 1),
             (Chance::Notified, true, 5000, 0),
             (Chance::Notified, false, 99, 0),
             (Chance::Notified, false, 100, 1),

@@ -62,7 +62,11 @@ impl Request<'_> {
                 Chance::Turn => true,
                 Chance::Notified if has_news() => true,
                 Chance::Notified | Chance::Free => self.now().since(begun) >= grace(round_trip),
-                Chance::StandsStill | Chance::Due | Chance::Hurried | Chance::Behind => break,
+                Chance::StandsStill
+                | Chance::Due
+                | Chance::Again
+                | Chance::Hurried
+                | Chance::Behind => break,
             };
             if !is_last {
                 self.watch = None;

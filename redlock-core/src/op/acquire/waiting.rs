@@ -169,7 +169,7 @@ impl Waiting {
 
     pub(super) fn next(&mut self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch, turn_of_others } = *around;
-        let Circumstances { begun, end, round_trip, pace, polls, asks_again_at, target, .. } =
+        let Circumstances { begun, end, round_trip, pace, polls, asks_again, target, .. } =
             self.given;
         let is_front = self.is_front();
         if now >= end {
@@ -196,17 +196,19 @@ impl Waiting {
         // back before that. After an attempt without a quorum it asks once more, if it is not in the queue.
         let unarmed = self.unarmed_since(watch, now).filter(|_| is_front);
         let unarmed_at = unarmed.map(|since| since + polls.max(round_trip * 2));
-        let poll_at = match unarmed_at.into_iter().chain(asks_again_at.filter(|_| !in_queue)).min()
-        {
-            Some(at) => at.max(turn_of_others.unwrap_or(begun)),
-            None => Moment::NEVER,
+        let polls = unarmed_at.map(|at| (at, Chance::Due));
+        let again = asks_again.filter(|_| !in_queue);
+        let (poll_at, chance) = match polls.into_iter().chain(again).min_by_key(|(at, _)| *at) {
+            Some((at, chance)) => (at.max(turn_of_others.unwrap_or(begun)), chance),
+            None => (Moment::NEVER, Chance::Due),
         };
         if now >= poll_at {
-            return Step::End(Chance::Due);
+            return Step::End(chance);
         }
         let watch_at = if will_watch { self.watch_at } else { Moment::NEVER };
         let look_at = if in_queue { self.report_at } else { now + REFRESH };
-        let is_told = in_queue || watch == WatchState::Armed;
+        // A watch that is armed does not tell a front without a quorum enough: it is deaf for some time.
+        let is_told = in_queue || watch == WatchState::Armed && asks_again.is_none();
         Step::Sleep {
             until: end.min(poll_at).min(watch_at).min(look_at),
             quiet: if is_told { Duration::ZERO } else { pace },
@@ -293,10 +295,10 @@ impl Waiting {
             }
         }
         self.report_at = now + self.refresh(position, reported);
-        if let Some(asks_at) = self.given.asks_again_at.filter(|_| position.left.is_some()) {
+        if let Some((asks_at, chance)) = self.given.asks_again.filter(|_| position.left.is_some()) {
             // It has kept its place. That the lock is held is to be known to the requests behind it.
             if now >= asks_at {
-                return Conclusion::End(Chance::Due);
+                return Conclusion::End(chance);
             }
             self.report_at = self.report_at.min(asks_at);
         }

@@ -237,3 +237,55 @@ async fn a_client_asks_soon_after_nodes_that_had_no_memory_for_a_moment() {
         drop(took.unwrap().unwrap().unwrap());
     }
 }
+
+/// The request asks every ten seconds, which is not what its retries are.
+#[tokio::test(start_paused = true)]
+async fn retries_last_as_long_as_ever_while_all_nodes_have_no_memory() {
+    for (delay, count) in [(60_000, 4), (5000, 4)] {
+        let world = World::new();
+        let builder = Redlock::builder().wait(Duration::MAX).retry_count(count);
+        let builder = builder.retry_delay(delay * MS).retry_jitter(Duration::ZERO);
+        let ours = builder.over(world.specs.clone());
+        drop(ours.lock("warm").await.unwrap());
+        (0..5).for_each(|node| world.has_no_memory(node, true));
+        let begun = Instant::now();
+        let error = ours.lock("r").await.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        let took = begun.elapsed();
+        let least = delay * MS * (count - 1);
+        assert!(took > least && took < delay * MS * (count + 1), "{delay} ms: {took:?}");
+    }
+}
+
+/// The first one, which asks seldom, does not hear at once that the nodes are well.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_asks_often_is_not_held_up_by_one_that_asks_seldom() {
+    let world = World::new();
+    let [ours] = world.clients(1).await.try_into().unwrap();
+    let all = |is_full| (0..5).for_each(|node| world.has_no_memory(node, is_full));
+    all(true);
+    let seldom = tokio::spawn({
+        let ours = ours.clone();
+        async move { drop(ours.lock("r").await.unwrap()) }
+    });
+    for _ in 0..3 {
+        sleep(21_000 * MS).await;
+        let often = ours.lock("r").retry_delay(200 * MS).wait(1000 * MS).await;
+        assert!(often.unwrap_err().is_unavailable());
+    }
+    all(false);
+    drop(ours.lock("r").retry_delay(200 * MS).wait(1000 * MS).await.unwrap());
+    seldom.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_is_asked_for_as_soon_as_one_lock() {
+    let world = World::new();
+    let [ours] = world.clients(1).await.try_into().unwrap();
+    (0..5).for_each(|node| world.has_no_memory(node, true));
+    let locks = (0..10).map(|number| format!("lock {number}"));
+    let set = tokio::spawn(ours.lock_all(locks).wait(5 * MINUTE).into_future());
+    sleep(MINUTE).await;
+    (0..5).for_each(|node| world.has_no_memory(node, false));
+    drop(timeout(12_000 * MS, set).await.unwrap().unwrap().unwrap());
+}

@@ -25,7 +25,7 @@ const GIVEN: Circumstances = Circumstances {
     pace: Duration::from_millis(100),
     polls: Duration::from_millis(150),
     is_split: false,
-    asks_again_at: None,
+    asks_again: None,
     deaf_until: Moment::ORIGIN,
     was_misled: false,
     was_set_refused: false,
