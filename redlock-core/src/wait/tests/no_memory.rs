@@ -285,7 +285,7 @@ async fn a_set_is_asked_for_as_soon_as_one_lock() {
     (0..5).for_each(|node| world.has_no_memory(node, true));
     let locks = (0..10).map(|number| format!("lock {number}"));
     let set = tokio::spawn(ours.lock_all(locks).wait(5 * MINUTE).into_future());
-    sleep(MINUTE).await;
+    sleep(20_000 * MS).await;
     (0..5).for_each(|node| world.has_no_memory(node, false));
     drop(timeout(12_000 * MS, set).await.unwrap().unwrap().unwrap());
 }
