@@ -31,6 +31,15 @@ fn listens(redlock: &Redlock) -> bool {
     !redlock.client().nodes.iter().map(NodeHandle::watchers).all(Watchers::is_empty)
 }
 
+/// So many nodes, and two clients of theirs that are connected. The first holds the lock.
+async fn held(count: usize) -> (Vec<MemoryNode>, [Redlock; 2], LockGuard) {
+    let nodes = nodes(count);
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    (nodes, [holder, ours], guard)
+}
+
 /// The waiters on the node that keeps the queue.
 async fn waiters(redlock: &Redlock) -> usize {
     redlock.inspect("r").await.unwrap().waiting().len()
@@ -177,10 +186,7 @@ async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
 /// The waiter would stay in the queue for as long as an entry lives, and be given another turn.
 #[tokio::test(start_paused = true)]
 async fn a_report_that_runs_behind_the_turn_of_its_waiter_leaves_no_entry() {
-    let nodes = nodes(3);
-    let [ours, holder] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
+    let (nodes, [_holder, ours], guard) = held(3).await;
     let mut entry = entry(&ours);
     position(&mut entry).await;
     nodes[keeper(&ours)].slow(60 * MS);

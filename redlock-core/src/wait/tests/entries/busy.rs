@@ -5,10 +5,7 @@ use super::*;
 /// Rule 18: in a crowd, a report waits for longer than its waiter waits for the answer.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
-    let nodes = nodes(1);
-    let [holder, ours] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
+    let (_nodes, [holder, ours], guard) = held(1).await;
     sleep(MS).await;
     let node = &ours.client().nodes[0];
     let mut entry = entry(&ours);
@@ -49,10 +46,7 @@ async fn a_waiter_has_one_report_under_way_however_long_the_node_is_busy() {
 /// A push has used up what the waiter listened to, and the report that still waits to be sent does not listen again.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_was_told_listens_again_although_a_report_is_under_way() {
-    let nodes = nodes(1);
-    let [holder, ours] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
+    let (_nodes, [holder, ours], guard) = held(1).await;
     let node = &ours.client().nodes[0];
     let mut entry = entry(&ours);
     for _ in 0..2 {
@@ -78,10 +72,7 @@ async fn a_waiter_that_was_told_listens_again_although_a_report_is_under_way() {
 /// A crowd that moves on from node to node makes each of them late, and no client hears its turn.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
-    let nodes = nodes(3);
-    let [ours, holder] = [client(&nodes), client(&nodes)];
-    let guard = holder.lock("r").await.unwrap();
-    drop(ours.lock("warm").await.unwrap());
+    let (nodes, [holder, ours], guard) = held(3).await;
     let mut entry = entry(&ours);
     nodes[keeper(&ours)].slow(60 * MS);
     assert_eq!(entry.report().await, Report::Unanswered);
