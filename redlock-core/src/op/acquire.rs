@@ -31,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::pending;
 use tracing::Instrument;
 
-use self::{fronts::Fronts, request::Request, retries::Chance};
+use self::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
 use crate::{
     client::Client,
     clock::{Moment, Reading},
@@ -261,7 +261,6 @@ impl Request<'_> {
             return Err(self.out_of_time(failure));
         }
         fronts.follow_none();
-        self.pauses_since = begun;
         match failure {
             None => fronts.each().for_each(|front| front.defers()),
             Some(failure) if failure.no_quorum => {}
@@ -270,11 +269,11 @@ impl Request<'_> {
         }
         let mut chance = {
             let _waiting = metrics::waiting(self.terms.label);
-            let (end, last) = (begun + limit, self.last);
+            let pause = Pause { begun, end: begun + limit, failure, last: self.last };
             if fronts.are_several() {
-                Box::pin(self.chances(fronts, failure, end)).await?
+                Box::pin(self.chances(fronts, pause)).await?
             } else {
-                self.chance(&mut fronts.first, failure, last, end).await?
+                self.chance(&mut fronts.first, pause).await?
             }
         };
         if failure.is_none() {

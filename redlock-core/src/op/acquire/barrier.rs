@@ -153,7 +153,7 @@ mod tests {
     use crate::{
         Redlock, Restarts,
         node::{Command, intercepted::silent},
-        op::acquire::{request::Request, retries::Chance},
+        op::acquire::{circumstances::Pause, request::Request, retries::Chance},
         options::LockOptions,
         resources::Resources,
         testing::nodes,
@@ -308,7 +308,9 @@ mod tests {
         sleep(SECOND).await;
         assert!(!reads.is_finished(), "there is a barrier");
         let refused = FailedAttempt::full();
-        let waits = request.chance(&mut front, Some(&refused), None, now + MINUTE);
+        let begun = request.now();
+        let pause = Pause { begun, end: now + MINUTE, failure: Some(&refused), last: None };
+        let waits = request.chance(&mut front, pause);
         // The reader passes its turn on to the writer.
         assert_eq!(timeout(3 * SECOND, waits).await.unwrap().unwrap(), Chance::Turn);
         assert!(reads.is_finished());

@@ -7,7 +7,7 @@ use futures_util::future::pending;
 
 use super::{
     barrier::Barrier,
-    circumstances::Circumstances,
+    circumstances::{Circumstances, Pause},
     request::Request,
     retries::Chance,
     unclaimed::unclaimed,
@@ -21,7 +21,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::{sleep, timeout},
-    wait::{Entry, FailedAttempt, Front, Report, Signal, grace},
+    wait::{Entry, Front, Report, Signal, grace},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -36,14 +36,11 @@ enum Event {
 }
 
 impl Request<'_> {
-    /// Waits for a chance to get the lock, until `end` at the latest. `last` is why the last attempt
-    /// was made, unless something has happened since.
+    /// Waits for a chance to get the lock, until the end of the pause at the latest.
     pub(super) async fn chance(
         &mut self,
         front: &mut Front,
-        failure: Option<&FailedAttempt>,
-        last: Option<Chance>,
-        end: Moment,
+        pause: Pause<'_>,
     ) -> Result<Chance, LockError> {
         // The queue of readers in this process has a name of its own.
         let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
@@ -51,10 +48,10 @@ impl Request<'_> {
             // A set was told to ask while it waited for another of its locks.
             self.watch = None;
         }
-        let given = self.circumstances(failure, last, end, front.entry.is_some());
-        let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
+        let given = self.circumstances(&pause, front.entry.is_some());
+        let has_quorum = pause.has_quorum();
         self.queue_up(front, &key, &given, has_quorum)?;
-        if has_quorum && last == Some(Chance::Turn) {
+        if has_quorum && pause.last == Some(Chance::Turn) {
             // Readers may have taken the lock in its turn, and would take it in the next one, too.
             self.raise_barrier(&key, front.place(), true)?;
         }
@@ -65,7 +62,7 @@ impl Request<'_> {
                 barriers.keep_up(&key, around.now);
             }
             match waiting.next(&around) {
-                Step::Report => match self.report_by(end, front, &mut waiting).await? {
+                Step::Report => match self.report_by(pause.end, front, &mut waiting).await? {
                     Conclusion::Wait if waiting.is_behind() => self.falls_back(front, &key),
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
@@ -95,8 +92,8 @@ impl Request<'_> {
                     let hurried = front.hurried(quiet);
                     let is_deaf = around.now < given.deaf_until;
                     let until = if is_deaf { until.min(given.deaf_until) } else { until };
-                    let pause = until.since(around.now);
-                    let event = self.event(front, pause, hurried, is_deaf).await?;
+                    let span = until.since(around.now);
+                    let event = self.event(front, span, hurried, is_deaf).await?;
                     if let Some(chance) = self.happened(event, front, &mut waiting)? {
                         return Ok(chance);
                     }

@@ -8,7 +8,26 @@ use crate::{
     wait::{FailedAttempt, WITHOUT_QUORUM},
 };
 
-/// The circumstances in which a client begins to wait. They stay as they are.
+/// A pause between two attempts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pause<'a> {
+    pub(super) begun: Moment,
+    /// When the request stops waiting.
+    pub(super) end: Moment,
+    /// The attempt before the pause. `None` if nothing was asked yet, and other clients go first.
+    pub(super) failure: Option<&'a FailedAttempt>,
+    /// Why that attempt was made, unless something has happened since.
+    pub(super) last: Option<Chance>,
+}
+
+impl Pause<'_> {
+    /// Whether a quorum answered the attempt before.
+    pub(super) fn has_quorum(&self) -> bool {
+        self.failure.is_none_or(|failure| !failure.no_quorum)
+    }
+}
+
+/// The circumstances in which a client begins to wait for one lock. They stay as they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Circumstances {
     pub(super) begun: Moment,
@@ -36,13 +55,8 @@ pub(super) struct Circumstances {
 }
 
 impl Request<'_> {
-    pub(super) fn circumstances(
-        &self,
-        failure: Option<&FailedAttempt>,
-        last: Option<Chance>,
-        end: Moment,
-        in_queue: bool,
-    ) -> Circumstances {
+    pub(super) fn circumstances(&self, pause: &Pause<'_>, in_queue: bool) -> Circumstances {
+        let Pause { end, failure, last, .. } = *pause;
         let target = if self.permits.is_some() {
             let was_refused_in_queue = failure.is_some() && in_queue;
             let had_turn = was_refused_in_queue && last == Some(Chance::Turn);
@@ -52,7 +66,6 @@ impl Request<'_> {
         } else {
             Target::Lock
         };
-        let lacked_quorum = failure.is_some_and(|failure| failure.no_quorum);
         let (begun, round_trip) = (self.now(), self.client.nodes.round_trip());
         let (pace, jitter) = (self.retries.pace(), self.up_to(self.terms.retry_jitter));
         let polls = pace.saturating_add(jitter);
@@ -60,18 +73,18 @@ impl Request<'_> {
         let asks_after =
             (pace.min(WITHOUT_QUORUM) + jitter.min(WITHOUT_QUORUM)).max(round_trip * 2);
         let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_after);
-        // The request for a set waits at one lock after the other, and is deaf once.
-        let since = self.pauses_since;
+        // The request for a set waits at one lock after the other in one pause, and is deaf once.
+        let since = pause.begun;
         let again = if asks_after < polls { Chance::Again } else { Chance::Due };
         Circumstances {
             begun,
             end,
             round_trip,
-            deaf_until: if lacked_quorum { since + deaf_for } else { begun },
+            deaf_until: if pause.has_quorum() { begun } else { since + deaf_for },
             pace,
             polls,
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            asks_again: lacked_quorum.then(|| (since + asks_after, again)),
+            asks_again: (!pause.has_quorum()).then(|| (since + asks_after, again)),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,

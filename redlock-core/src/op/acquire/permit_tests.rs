@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Granted,
+    circumstances::Pause,
     fronts::Fronts,
     request::{Permits, Request},
     retries::Chance,
@@ -95,8 +96,20 @@ fn permit_request<'a>(
     (request, front)
 }
 
+/// Waits after an attempt that failed now, and that was made because of `last`.
+async fn pauses(
+    request: &mut Request<'_>,
+    front: &mut Front,
+    failure: &FailedAttempt,
+    last: Option<Chance>,
+    end: Moment,
+) -> Chance {
+    let pause = Pause { begun: request.now(), end, failure: Some(failure), last };
+    request.chance(front, pause).await.unwrap()
+}
+
 async fn joins_queue(request: &mut Request<'_>, front: &mut Front, end: Moment) -> Chance {
-    let chance = request.chance(front, Some(&FailedAttempt::full()), None, end).await.unwrap();
+    let chance = pauses(request, front, &FailedAttempt::full(), None, end).await;
     assert_eq!(chance, Chance::Free, "it looks whether a permit is free");
     chance
 }

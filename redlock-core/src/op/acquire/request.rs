@@ -41,8 +41,6 @@ pub(super) struct Request<'a> {
     pub(super) attempts: u32,
     pub(super) retries: Retries<'a>,
     pub(super) wake_backoff: WakeBackoff,
-    /// When the last pause began.
-    pub(super) pauses_since: Moment,
     /// The watch on all nodes, until it has notified.
     pub(super) watch: Option<Box<Watch>>,
     /// The permits that the request is for, if it is for one.
@@ -76,7 +74,6 @@ impl<'a> Request<'a> {
             attempts: 0,
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),
-            pauses_since: begun,
             watch: None,
             permits: None,
             barriers: None,

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::{pending, select_all};
 
-use super::{fronts::Fronts, request::Request, retries::Chance};
+use super::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
 use crate::{
-    clock::Moment,
     error::LockError,
     op::watch::Watch,
     timer::timeout,
-    wait::{FailedAttempt, Front, REFRESH, Report, grace},
+    wait::{Front, REFRESH, Report, grace},
 };
 
 impl Request<'_> {
@@ -32,13 +31,12 @@ impl Request<'_> {
         Ok(fronts)
     }
 
-    /// Waits for a chance to get all locks, until `end` at the latest: for a chance to get the first,
-    /// then the second, and so on. The places before the other keys are kept meanwhile.
+    /// Waits for a chance to get all locks, until the end of the pause at the latest: for a chance to get the
+    /// first, then the second, and so on. The places before the other keys are kept meanwhile.
     pub(super) async fn chances(
         &mut self,
         fronts: &mut Fronts,
-        failure: Option<&FailedAttempt>,
-        end: Moment,
+        pause: Pause<'_>,
     ) -> Result<Chance, LockError> {
         let round_trip = self.client.nodes.round_trip();
         let places = fronts.len();
@@ -49,12 +47,12 @@ impl Request<'_> {
             // An earlier lock that looks free is believed: another lock of the set may have been
             // refused a moment ago. If all of them look free, the first answer for the last lock is
             // doubted, should the attempt before have followed from such an answer.
-            let last = self.last.filter(|_| is_last && !has_waited);
+            let last = pause.last.filter(|_| is_last && !has_waited);
             let begun = self.now();
             let (Some(front), others) = fronts.split(place) else { continue };
             chance = tokio::select! {
                 biased;
-                chance = self.chance(front, failure, last, end) => chance?,
+                chance = self.chance(front, Pause { last, ..pause }) => chance?,
                 () = keep_places(others, round_trip) => Chance::Hurried,
             };
             let has_news = || self.watch.as_deref().is_some_and(Watch::has_news);

@@ -107,7 +107,7 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
     let begun = Instant::now();
-    let chance = request.chance(&mut front, Some(&full), Some(chance), end).await.unwrap();
+    let chance = pauses(&mut request, &mut front, &full, Some(chance), end).await;
     assert_eq!((chance, begun.elapsed()), (Chance::Turn, Duration::ZERO));
     assert!(request.find_number(&mut front).await.unwrap(), "it is kept for this client");
 }
@@ -142,10 +142,10 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
             assert!(request.find_number(&mut front).await.unwrap());
         } else {
             own.release().await.unwrap();
-            last = request.chance(&mut front, Some(&full), Some(last), end).await.unwrap();
+            last = pauses(&mut request, &mut front, &full, Some(last), end).await;
             assert_eq!(last, Chance::Turn);
             // It was refused in its turn: a permit may have been released before it was back.
-            last = request.chance(&mut front, Some(&full), Some(last), end).await.unwrap();
+            last = pauses(&mut request, &mut front, &full, Some(last), end).await;
             assert_eq!(last, Chance::Due);
         }
         let release = async {
@@ -153,9 +153,9 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
             drop(held);
             Instant::now()
         };
-        let chance = request.chance(&mut front, Some(&full), Some(last), end);
+        let chance = pauses(&mut request, &mut front, &full, Some(last), end);
         let (chance, released) = tokio::join!(chance, release);
-        assert_eq!((chance.unwrap(), released.elapsed()), (Chance::Turn, Duration::ZERO));
+        assert_eq!((chance, released.elapsed()), (Chance::Turn, Duration::ZERO));
     }
 }
 
@@ -184,7 +184,7 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     assert_eq!(own.take_signal(), Some(Signal::Next));
     let begun = Instant::now();
     let failure = FailedAttempt { no_quorum: true, ..full };
-    let chance = request.chance(&mut front, Some(&failure), Some(chance), end).await.unwrap();
+    let chance = pauses(&mut request, &mut front, &failure, Some(chance), end).await;
     assert!(begun.elapsed() >= SECOND / 10, "{chance:?} after {:?}", begun.elapsed());
     assert_eq!(own.take_signal(), None);
     waiting.abort();
