@@ -99,7 +99,7 @@
 //! | `stands_still` | the lock looks free, and the clients before this one do not take it |
 //! | `notified` | the lock became free on a quorum of nodes |
 //! | `due` | no node pushes, and it is time for the next attempt; or the last attempt is due |
-//! | `again` | the last attempt had no quorum, and it is time to see whether one is back, sooner than `retry_delay` |
+//! | `again` | it is time for an attempt that is no retry, sooner than `retry_delay`: the last one had no quorum, or the request is for a permit or a reader's part, of which nodes do not tell all |
 //! | `hurried` | a request behind it in this process would have asked by now |
 //! | `behind` | its time is up while other clients are before it: it gives up |
 //!

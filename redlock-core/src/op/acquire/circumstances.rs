@@ -54,6 +54,13 @@ pub(super) struct Circumstances {
     pub(super) target: Target,
 }
 
+impl Circumstances {
+    /// Why the client asks so long after the last attempt. It is no retry before the request would retry.
+    pub(super) fn time_to_ask(&self, after: Duration) -> Chance {
+        if after < self.polls { Chance::Again } else { Chance::Due }
+    }
+}
+
 impl Request<'_> {
     pub(super) fn circumstances(&self, pause: &Pause<'_>, in_queue: bool) -> Circumstances {
         let Pause { end, failure, last, .. } = *pause;
@@ -75,8 +82,7 @@ impl Request<'_> {
         let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_after);
         // The request for a set waits at one lock after the other in one pause, and is deaf once.
         let since = pause.begun;
-        let again = if asks_after < polls { Chance::Again } else { Chance::Due };
-        Circumstances {
+        let mut given = Circumstances {
             begun,
             end,
             round_trip,
@@ -84,11 +90,15 @@ impl Request<'_> {
             pace,
             polls,
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            asks_again: (!pause.has_quorum()).then(|| (since + asks_after, again)),
+            asks_again: None,
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,
+        };
+        if !pause.has_quorum() {
+            given.asks_again = Some((since + asks_after, given.time_to_ask(asks_after)));
         }
+        given
     }
 
     /// The pause between attempts with its jitter, which differs from time to time.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{fronts::Fronts, request::Request, retries::Chance};
 use crate::{
@@ -52,4 +52,29 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
     // The hesitation is drawn, and is hardly ever shorter.
     let expected = if entry.had_turn() { Chance::Turn } else { Chance::Notified };
     assert_eq!((chance.unwrap(), request.last), (expected, Some(expected)));
+}
+
+/// That no permit is left is known from one node. A quorum may lack all the same.
+#[tokio::test(start_paused = true)]
+async fn only_an_attempt_that_a_quorum_answered_ends_the_deafness() {
+    let redlock = Redlock::builder().nodes(&nodes(3)).wait(MINUTE).build().unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    let client = redlock.client();
+    let terms = client.settings.terms(&LockOptions::new()).unwrap();
+    for (was_asked, no_quorum, ends) in
+        [(false, false, false), (false, true, false), (true, true, false), (true, false, true)]
+    {
+        let now = client.nodes.clock.now();
+        let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+        let Joined::First(front) = client.queues.join(&request.key, request.wants(), now) else {
+            panic!("another request is before it");
+        };
+        request.wake_backoff.notified_without_quorum();
+        let failure = FailedAttempt { was_asked, no_quorum, ..FailedAttempt::full() };
+        let mut fronts = Fronts::one(front);
+        // It is dropped in the pause.
+        let _ = timeout(Duration::ZERO, request.pause(&mut fronts, Some(&failure))).await;
+        let is_deaf = !request.wake_backoff.deaf_for(MINUTE, MINUTE).is_zero();
+        assert_eq!(is_deaf, !ends, "{failure:?}");
+    }
 }

@@ -20,8 +20,8 @@ pub(super) enum Chance {
     Notified,
     /// It is time: no node pushes, or this is the last attempt.
     Due,
-    /// It is time to see whether the quorum that the last attempt lacked is back, sooner than the request would
-    /// retry.
+    /// It is time to see whether the quorum that the last attempt lacked is back, or whether what no push tells of
+    /// is free, sooner than the request would retry.
     Again,
     /// A request behind it in this process would have asked by now.
     Hurried,

@@ -190,7 +190,7 @@ impl Waiting {
         }
         let asks_itself = target.asks_without_queue() && self.position.is_none();
         if asks_itself && now >= begun + REFRESH {
-            return Step::End(Chance::Due);
+            return Step::End(self.given.time_to_ask(REFRESH));
         }
         // Where no node pushes, the first client asks from time to time. A connection that is lost is often
         // back before that. After an attempt without a quorum it asks once more, if it is not in the queue.
@@ -267,7 +267,8 @@ impl Waiting {
         };
         if position.ahead == 0 && target.front_asks(position, is_first_report) {
             // A permit may have been released before the client joined. To look is no retry.
-            return Conclusion::End(if is_first_report { Chance::Free } else { Chance::Due });
+            let again = self.given.time_to_ask(now.since(begun));
+            return Conclusion::End(if is_first_report { Chance::Free } else { again });
         }
         if position.left.is_some() && target.next_asks() && self.is_near_for_long(now) {
             // Those before it may be readers that have the lock, or may have crashed.

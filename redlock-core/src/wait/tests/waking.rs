@@ -216,6 +216,24 @@ async fn retries_whose_pauses_are_random_are_all_made() {
     assert!(begun.elapsed() >= 300 * MS, "{:?}", begun.elapsed());
 }
 
+/// What no push tells of is asked for more often than the request would retry.
+#[tokio::test(start_paused = true)]
+async fn retries_last_as_long_as_their_pauses_whatever_the_request_is_for() {
+    type Ask = fn(LockRequest) -> LockRequest;
+    let (lock, reader, permit): (Ask, Ask, Ask) = (|it| it, |it| it.shared(), |it| it.permits(1));
+    for (theirs, ours) in [(lock, lock), (lock, reader), (permit, permit)] {
+        let nodes = nodes(3);
+        let (redlock, other) = (client(&nodes), client(&nodes));
+        let guard = theirs(other.lock("r")).await.unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        let request = redlock.lock("r").wait(Duration::MAX).retry_count(4).retry_delay(MINUTE);
+        let begun = Instant::now();
+        assert!(ours(request).retry_jitter(Duration::ZERO).await.unwrap_err().is_held());
+        assert!(begun.elapsed() >= 4 * MINUTE, "{:?}", begun.elapsed());
+        drop(guard);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn retries_end_although_nodes_that_sit_out_read_free() {
     let nodes = nodes(3);
