@@ -28,9 +28,14 @@ impl Copy {
 
     /// Makes the copy what the workspace is, but for this one bug.
     pub(super) fn plant(&self, patch: &Patch) -> Result<(), Failure> {
+        self.restore()?;
+        patch.apply(&self.workspace())
+    }
+
+    /// Makes the copy what the workspace is.
+    pub(super) fn restore(&self) -> Result<(), Failure> {
         let (from, to) = (shell::workspace(), self.workspace());
-        mirror(&from, &to).map_err(|error| failed(&to, &error))?;
-        patch.apply(&to)
+        mirror(&from, &to).map_err(|error| failed(&to, &error))
     }
 
     /// The file for what the suites print about a bug, empty.

@@ -2,7 +2,8 @@
 //!
 //! A suite that finds a bug which was planted for it is a suite that looks. The patches are in
 //! `tests/mutants`. Each is applied to a copy of the workspace, so that the code itself holds none of
-//! them. A patch that no longer applies is an error, and so is a bug that its suite does not find.
+//! them. A patch that no longer applies is an error, and so is a bug that its suite does not find, or a suite that
+//! fails without the bug.
 
 mod copy;
 mod patch;
@@ -24,6 +25,7 @@ pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
     let chosen = chosen(all()?, names)?;
     check()?;
     let copy = Copy::new(shell::target().join("mutants"))?;
+    check_suites(&copy, &chosen)?;
     println!("{:<26} {:>6}  caught by, and what was seen first", "bug", "s");
     let mut missed = Vec::new();
     for patch in &chosen {
@@ -63,6 +65,18 @@ fn chosen(all: Vec<Patch>, names: &[String]) -> Result<Vec<Patch>, Failure> {
         return Err(Failure::new(format!("there is no bug {unknown}; there are {known}")));
     }
     Ok(all.into_iter().filter(|it| names.is_empty() || names.contains(&it.name)).collect())
+}
+
+/// Whether the tests that are to notice the bugs pass without them. A test that always fails would catch any bug. The
+/// simulation has a command of its own, which runs more schedules than any bug needs.
+fn check_suites(copy: &Copy, patches: &[Patch]) -> Result<(), Failure> {
+    copy.restore()?;
+    let log = copy.log("without-bugs")?;
+    let mut suites: Vec<_> =
+        patches.iter().map(|it| &it.caught_by).filter(|it| it.is_of_tests()).collect();
+    suites.sort();
+    suites.dedup();
+    suites.iter().try_for_each(|suite| suite.passes(copy, &log))
 }
 
 /// Plants one bug, and runs the suites that its patch names.

@@ -21,13 +21,13 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 const ALL: &str = "--all-features";
 
 /// A suite with its arguments, as the head of a patch names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Suite {
     kind: Kind,
     arguments: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// `sim --seeds N`: the simulation.
     Sim,
@@ -78,6 +78,11 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
+    /// Whether it is one of tests, and not the simulation.
+    pub(super) fn is_of_tests(&self) -> bool {
+        self.kind != Kind::Sim
+    }
+
     /// Runs the suite, which has to build and to fail. Returns what failed first.
     pub(super) fn fails(&self, copy: &Copy, log: &Path) -> Result<String, Failure> {
         self.build(copy, log)?;
