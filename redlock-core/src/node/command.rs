@@ -210,8 +210,9 @@ pub(crate) enum Action {
     /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
     /// nothing to pass on if it is not in the queue: it may have done so before.
     Leave { again: bool },
-    /// Find one of `count` permits that is free on this node, the permit with the number `from` first. Where no other
-    /// client waits, or has asked a moment ago, the client that is the `asker` is told of up to `most`.
+    /// Find a permit of `count` that is free on this node, the permit with the number `from` first, and up to `most` in
+    /// all. Where other clients wait, or have asked a moment ago, it is told of its share of the free ones. The
+    /// `asker` is the client.
     FindPermits { count: u32, from: u32, most: u32, asker: u64 },
     /// Have new readers of the key wait behind this writer, for this long.
     RaiseBarrier {

@@ -218,12 +218,12 @@ impl Queues {
         (had_turn, promised.filter(|until| **until > now).count())
     }
 
-    /// Notes that a client asks for permits. Whether another one has done so a moment ago.
-    pub(super) fn others_ask(&mut self, line: &str, asker: u64, now: f64) -> bool {
+    /// Notes that a client asks for permits. How many others have done so a moment ago.
+    pub(super) fn others_ask(&mut self, line: &str, asker: u64, now: f64) -> usize {
         let askers = self.askers.entry(line.into()).or_default();
         askers.retain(|_, at| now - *at < RECENT);
         askers.insert(asker, now);
-        askers.len() > 1
+        askers.len() - 1
     }
 
     /// Whether clients wait.
@@ -231,10 +231,11 @@ impl Queues {
         self.waiting.get(line).is_some_and(|queue| !queue.is_over(now))
     }
 
-    /// Whether no other waiter than this one is in the queue.
-    pub(super) fn is_alone(&self, line: &str, waiter: &str, now: f64) -> bool {
+    /// How many other waiters than this one are in the queue.
+    pub(super) fn others_wait(&self, line: &str, waiter: &str, now: f64) -> usize {
         let queue = self.waiting.get(line).filter(|queue| !queue.is_over(now));
-        queue.is_none_or(|queue| queue.waiters().all(|(name, _)| name == waiter))
+        let waiters = queue.into_iter().flat_map(Queue::waiters);
+        waiters.filter(|(name, _)| *name != waiter).count()
     }
 
     /// Keeps no permit for this waiter any more. Returns whether one was kept.

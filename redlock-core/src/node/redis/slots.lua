@@ -1,5 +1,5 @@
--- Finds a permit that no client has on this node, and that is kept for no waiter. Finds several where no other client
--- waits, or has asked a moment ago.
+-- Finds a permit that no client has on this node, and that is kept for no waiter. Finds several for a client that has
+-- use for them: its share of all where other clients wait, or have asked a moment ago.
 --
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
@@ -36,8 +36,40 @@ local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
 local waiting = redis.pcall('EXISTS', line .. ':queue')
 local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
 
+-- How long a client counts that has asked, in ms. One that wants permits all the time is in the queue only now and
+-- then: while it asks, and while it has its turn, it is not.
+local RECENT = 1000
+local askers = line .. ':askers'
+redis.pcall('ZREMRANGEBYSCORE', askers, '-inf', string.format('%.0f', milliseconds - RECENT))
+
+-- How many other clients wait, have been given their turn, or have asked a moment ago. A user without permission to
+-- look does not know.
+local function count_others()
+  local asked = redis.pcall('ZCARD', askers)
+  local waits = redis.pcall('ZCARD', line .. ':queue')
+  if type(asked) ~= 'number' or type(waits) ~= 'number' or type(kept) ~= 'number' then
+    return nil
+  end
+  if type(redis.pcall('ZRANK', askers, ARGV[6])) == 'number' then
+    asked = asked - 1
+  end
+  if type(redis.pcall('ZRANK', line .. ':queue', ARGV[4])) == 'number' then
+    waits = waits - 1
+  end
+  return math.max(asked, waits, kept)
+end
+
+local most = tonumber(ARGV[5])
+local others = most > 1 and count_others()
+if not others then
+  most, others = 1, 0
+end
+
 -- How many are free, up to the number from which on it makes no difference, and the first part in which some are.
 local enough = is_wanted and kept + 2 or 1
+if others > 0 then
+  enough = kept + most * (others + 1) + 1
+end
 local seen, first, last = 0
 -- The usual case is that one of the first is free. In small parts, the first of them is found soon.
 local from, size = 1, 4
@@ -53,27 +85,13 @@ if is_wanted and seen - kept < 1 and not had_turn then
   return {}
 end
 
--- How long a client counts that has asked, in ms. One that wants permits all the time is in the queue only now and
--- then: while it asks, and while it has its turn, it is not.
-local RECENT = 1000
-local askers = line .. ':askers'
-redis.pcall('ZREMRANGEBYSCORE', askers, '-inf', string.format('%.0f', milliseconds - RECENT))
 redis.pcall('ZADD', askers, now, ARGV[6])
 redis.pcall('PEXPIRE', askers, RECENT)
 
--- Whether no other client waits, has been given its turn, or has asked a moment ago. A user without permission to look
--- does not know.
-local function is_alone()
-  if redis.pcall('ZCOUNT', askers, '-inf', '+inf') ~= 1 then
-    return false
-  end
-  local length = redis.pcall('ZCARD', line .. ':queue')
-  local place = redis.pcall('ZRANK', line .. ':queue', ARGV[4])
-  return kept == 0 and length == (type(place) == 'number' and 1 or 0)
+if others > 0 then
+  most = math.max(1, math.min(most, math.floor((seen - kept) / (others + 1))))
 end
-
 local found = {}
-local most = ARGV[5] ~= '1' and is_alone() and tonumber(ARGV[5]) or 1
 local rest
 if first then
   -- Halves the part until one place is left.
@@ -100,7 +118,7 @@ while rest and rest <= count and #found < most do
   end
   rest = to + 1
 end
-if most == 1 and #found == 1 and is_wanted and seen - kept > 1 then
+if is_wanted and #found > 0 and (most == 1 or others > 0) and seen - kept > #found then
   -- It was released when no client waited.
   wake(line)
   for _, word in ipairs(told) do

@@ -57,7 +57,7 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
 /// That no permit is left is known from one node. A quorum may lack all the same.
 #[tokio::test(start_paused = true)]
 async fn only_an_attempt_that_a_quorum_answered_ends_the_deafness() {
-    let redlock = Redlock::builder().nodes(&nodes(3)).wait(MINUTE).build().unwrap();
+    let redlock = Redlock::builder().nodes(nodes(3)).wait(MINUTE).build().unwrap();
     drop(redlock.lock("warm").await.unwrap());
     let client = redlock.client();
     let terms = client.settings.terms(&LockOptions::new()).unwrap();

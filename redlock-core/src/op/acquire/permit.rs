@@ -92,8 +92,8 @@ impl Request<'_> {
         self.take(front, refused.filter(|_| !waited)).await
     }
 
-    /// Looks for a permit that is free and asks for it. Where more are free, and no other client waits, it asks for
-    /// them as well, and gives them to the tasks behind it.
+    /// Looks for a permit that is free and asks for it. Where more are free, it asks for this client's share of them,
+    /// and gives them to the tasks behind it.
     pub(super) async fn ask_for_permits(
         &mut self,
         fronts: &mut Fronts,

@@ -27,16 +27,15 @@ impl Data {
             return found(Vec::new());
         }
         let others_ask = self.queues.others_ask(&line, asker, now);
-        let is_alone = promised == 0 && self.queues.is_alone(&line, &claim.value, now);
-        if most > 1 && !others_ask && is_alone {
-            free.truncate(most as usize);
-            return found(free);
-        }
-        let is_another_free = free.len() > promised + 1;
+        let others_wait = self.queues.others_wait(&line, &claim.value, now);
+        let others = others_ask.max(others_wait).max(promised);
+        let share = free.len().saturating_sub(promised) / (others + 1);
+        let given = if others == 0 { most as usize } else { share.clamp(1, most as usize) };
+        let is_another_free = free.len() > promised + given && (given == 1 || others > 0);
         let told = is_another_free
             .then(|| self.queues.wake(&claim.key, now, &mut self.watched, told))
             .flatten();
-        free.truncate(1);
+        free.truncate(given);
         Reply::Permits { free, told: told.unwrap_or_default() }
     }
 }
@@ -69,10 +68,10 @@ mod tests {
         found(vec![number])
     }
 
-    /// This permit, and the turn for another one to the waiter with this name.
-    fn given(number: u32, waiter: u64) -> Reply {
+    /// These permits, and the turn for another one to the waiter with this name.
+    fn given(numbers: &[u32], waiter: u64) -> Reply {
         let told = Told::named(&[(0, &format!("turn:{waiter}"))]);
-        Reply::Permits { free: vec![number], told }
+        Reply::Permits { free: numbers.to_vec(), told }
     }
 
     fn none() -> Reply {
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
+    async fn a_client_is_told_of_its_share_of_the_permits() {
         let mut data = Data::new();
         let [holder, one, other] = [1, 2, 3];
         let free = |numbers: &[u32]| found(numbers.to_vec());
@@ -112,16 +111,20 @@ mod tests {
         assert_eq!(act(&mut data, one, 0, find(20)).0, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
         let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
         assert_eq!(act(&mut data, other, 0, other_finds).0, free(&[7]));
-        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7]), "the other has asked just now");
+        let of_eight = [(3, &[7, 0, 1][..]), (20, &[7, 0, 1, 2])];
+        for (most, share) in of_eight {
+            assert_eq!(act(&mut data, one, 0, find(most)).0, free(share), "two clients ask");
+        }
         tokio::time::advance(Duration::from_millis(1001)).await;
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]), "it waits itself");
-        assert_eq!(act(&mut data, other, 0, find(3)).0, given(7, one), "the other waits");
+        assert_eq!(act(&mut data, other, 0, find(3)).0, given(&[7, 0, 1], one), "the other waits");
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
         let release = Action::Release { wakes: Places::FIRST };
         assert!(matches!(act(&mut data, holder, 8, release).0, Reply::Woke { .. }));
-        assert_eq!(act(&mut data, other, 0, find(3)).0, free(&[7]), "the other has its turn");
-        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 8, 0]), "it has its turn itself");
+        assert_eq!(act(&mut data, other, 0, find(20)).0, free(&[7, 8, 0, 1]), "it has its turn");
+        let all = free(&[7, 8, 0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(act(&mut data, one, 0, find(20)).0, all, "it has its turn itself");
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,7 +172,7 @@ mod tests {
         assert!(matches!(act(&mut data, waiter, 0, JOIN).0, Reply::Queued { .. }));
         // The node gives one permit to the client that asks, and knows of another.
         let (reply, told) = act(&mut data, other, 0, FIND);
-        assert_eq!((reply, told), (given(0, waiter), vec![waiter]));
+        assert_eq!((reply, told), (given(&[0], waiter), vec![waiter]));
         assert_eq!(act(&mut data, other, 0, GRANT).0, Reply::Done);
         assert_eq!(act(&mut data, third, 0, FIND).0, none(), "it is kept");
         assert_eq!(act(&mut data, waiter, 0, FIND).0, free(1));

@@ -18,7 +18,7 @@ use crate::{
 };
 
 const CLIENTS: usize = 5;
-const PERMITS: u32 = 3;
+const PERMITS: u32 = 5;
 const LONG: Duration = Duration::from_secs(60);
 /// The life of what expires in a pause. Far more than some commands take.
 const SHORT: Duration = Duration::from_millis(150);

@@ -260,7 +260,7 @@ async fn a_node_does_not_look_at_each_permit() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
+async fn a_client_is_told_of_its_share_of_the_permits() {
     again_if_late(async |stretch| {
         const ASKERS: &str = "EXISTS redlock:a:{redlock:a}:permit:askers";
         let mut server = Server::start();
@@ -279,11 +279,9 @@ async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
         let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
         stretch.begins();
         assert_eq!(act(&mut *node, &other, other_finds).await, free(&[7]));
-        assert_eq!(
-            act(&mut *node, &one, find(3)).await,
-            free(&[7]),
-            "the other has asked just now"
-        );
+        for (most, share) in [(3, &[7, 0, 1][..]), (20, &[7, 0, 1, 2])] {
+            assert_eq!(act(&mut *node, &one, find(most)).await, free(share), "two clients ask");
+        }
         stretch.ends();
         server.wait_for("that to be long ago", |server| server.number(ASKERS) == 0).await;
         assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
@@ -291,17 +289,14 @@ async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
         assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:permit:queue"), 1, "and has no turn");
         stretch.begins();
         let told = Told::named(&[(0, "turn:one")]);
-        let given = Ok(Reply::Permits { free: vec![7], told });
+        let given = Ok(Reply::Permits { free: vec![7, 0, 1], told });
         assert_eq!(act(&mut *node, &other, find(3)).await, given, "the other waits");
         let release = Action::Release { wakes: Places::FIRST };
         assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
         assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
-        assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other has its turn");
-        assert_eq!(
-            act(&mut *node, &one, find(3)).await,
-            free(&[7, 8, 0]),
-            "it has its turn itself"
-        );
+        assert_eq!(act(&mut *node, &other, find(20)).await, free(&[7, 8, 0, 1]), "it has its turn");
+        let all = free(&[7, 8, 0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(act(&mut *node, &one, find(20)).await, all, "it has its turn itself");
     })
     .await;
 }

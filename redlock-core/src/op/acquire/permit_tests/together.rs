@@ -39,39 +39,91 @@ async fn the_tasks_of_a_client_get_free_permits_together() {
     }
 }
 
+/// One at a time would be one in three round trips for each client.
+#[tokio::test(start_paused = true)]
+async fn clients_that_share_permits_keep_them_in_use() {
+    const PERMITS: u32 = 64;
+    for count in [1, 2, 8] {
+        let nodes = nodes(3);
+        let far = || nodes.iter().map(|it| far_away(it.name(), it, 10 * MS)).collect();
+        let clients: Vec<_> = (0..count).map(|_| Redlock::builder().ttl(TTL).over(far())).collect();
+        let end = Instant::now() + 5 * SECOND;
+        let work = |client: &Redlock| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let mut turns = 0;
+                while Instant::now() < end {
+                    let guard = client.lock("r").permits(PERMITS).wait(60 * SECOND).await.unwrap();
+                    sleep(200 * MS).await;
+                    guard.release().await.unwrap();
+                    turns += 1;
+                }
+                turns
+            })
+        };
+        let tasks = clients.iter().map(|it| (0..128 / count).map(|_| work(it)).collect::<Vec<_>>());
+        let mut each = Vec::new();
+        for tasks in tasks.collect::<Vec<_>>() {
+            let turns: Vec<u32> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+            each.push(turns.iter().sum::<u32>());
+        }
+        // Each permit is in use for ten round trips, and changes hands in three or a few more.
+        let all: u32 = each.iter().sum();
+        assert!(all > PERMITS * 25 * 10 / 16, "{each:?}");
+        let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
+        assert!(least * 2 > *most, "{each:?}");
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes));
+    }
+}
+
 /// A client that has many tasks would take all that is free whenever the other one is not in the queue: while that one
 /// asks, and while it has its turn.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_wants_permits_now_and_then_gets_its_share_beside_a_crowd() {
-    for (sits_out, delay, tasks) in [(false, 2, 40), (false, 12, 8), (false, 12, 1), (true, 2, 8)] {
-        let nodes = nodes(3);
-        nodes.iter().for_each(|node| node.slow(2 * MS));
-        let crowd = client(&nodes);
-        let far = nodes.iter().map(|it| far_away(it.name(), it, (delay - 2) * MS / 2)).collect();
-        let other = Redlock::builder().ttl(TTL).over(far);
-        for client in [&crowd, &other] {
-            drop(client.lock("warm").await.unwrap());
-        }
-        let mut names = (0..1000).map(|number| format!("r{number}"));
-        let is_kept = |it: &String| is_kept_by_first(&crowd, it) && is_kept_by_first(&other, it);
-        let name = names.find(is_kept).unwrap();
-        if sits_out {
-            nodes[0].restart_empty();
-            sleep(SECOND).await;
-        }
-        let end = Instant::now() + 3 * SECOND;
-        let work = |client: &Redlock, tasks: usize| {
-            let each = |_| tokio::spawn(works(client.clone(), name.clone(), end));
-            (0..tasks).map(each).collect::<Vec<_>>()
-        };
-        let (crowd, few) = (work(&crowd, 40), work(&other, tasks));
-        let sum =
-            async |tasks| -> u32 { join_all(tasks).await.into_iter().map(Result::unwrap).sum() };
-        let (crowd, few): (u32, u32) = (sum(crowd).await, sum(few).await);
-        // One that is far away is out of the queue most of the time, and then so is the other.
+    for (sits_out, delay, tasks) in
+        [(false, 2, 40), (false, 2, 8), (false, 12, 8), (false, 12, 1), (true, 2, 8)]
+    {
+        let [(alone, _), (few, crowd)] = [
+            beside_a_crowd(sits_out, delay, tasks, 0).await,
+            beside_a_crowd(sits_out, delay, tasks, 40).await,
+        ];
+        let what = format!("{few} beside {crowd}, {alone} alone: {sits_out} {delay} {tasks}");
+        assert!(few * 4 > alone, "{what}");
+        // One that is far away is out of the queue most of the time, and then so is the other. One task alone takes no
+        // more than this.
         let share = if delay > 2 { 12 } else { 3 };
-        assert!(few * share > crowd, "{few} and {crowd}: {sits_out} {delay} {tasks}");
+        assert!(few * share > crowd || few * 3 > alone, "{what}");
     }
+}
+
+/// How often the tasks of a client take a permit for a moment, beside so many tasks of another client, and how often
+/// those take one. The client has its answers after `delay`, and the other one after 2 ms.
+async fn beside_a_crowd(sits_out: bool, delay: u32, tasks: usize, others: usize) -> (u32, u32) {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(2 * MS));
+    let crowd = client(&nodes);
+    let far = nodes.iter().map(|it| far_away(it.name(), it, (delay - 2) * MS / 2)).collect();
+    let few = Redlock::builder().ttl(TTL).over(far);
+    for client in [&crowd, &few] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let mut names = (0..1000).map(|number| format!("r{number}"));
+    let is_kept = |it: &String| is_kept_by_first(&crowd, it) && is_kept_by_first(&few, it);
+    let name = names.find(is_kept).unwrap();
+    if sits_out {
+        nodes[0].restart_empty();
+        sleep(SECOND).await;
+    }
+    let end = Instant::now() + 3 * SECOND;
+    let work = |client: &Redlock, tasks: usize| {
+        let each = |_| tokio::spawn(works(client.clone(), name.clone(), end));
+        (0..tasks).map(each).collect::<Vec<_>>()
+    };
+    let (crowd, few) = (work(&crowd, others), work(&few, tasks));
+    let sum = async |tasks| -> u32 { join_all(tasks).await.into_iter().map(Result::unwrap).sum() };
+    let crowd = sum(crowd).await;
+    (sum(few).await, crowd)
 }
 
 /// A task knows the permits by number, and of fewer permits than the task before it.

@@ -146,7 +146,7 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
             assert_eq!(last, Chance::Turn);
             // It was refused in its turn: a permit may have been released before it was back.
             last = pauses(&mut request, &mut front, &full, Some(last), end).await;
-            assert_eq!(last, Chance::Due);
+            assert_eq!(last, Chance::Again);
         }
         let release = async {
             sleep(SECOND / 2).await;

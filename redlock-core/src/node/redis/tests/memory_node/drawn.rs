@@ -120,7 +120,7 @@ fn barring() -> impl Strategy<Value = What> {
 }
 
 fn finding() -> impl Strategy<Value = What> {
-    (0..PERMITS, 1_u32..4, 0_u64..2).prop_map(|(from, most, asker)| {
+    (0..PERMITS, 1_u32..6, 0_u64..2).prop_map(|(from, most, asker)| {
         What::Act(Action::FindPermits { count: PERMITS, from, most, asker })
     })
 }

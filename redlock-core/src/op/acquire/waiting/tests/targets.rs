@@ -33,7 +33,9 @@ fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
         let front = answer(place(0, Some(5000)));
         let mut waiting = Waiting::new(given, true);
         assert_eq!(waiting.reported(&front), first, "{was_refused_in_queue}");
-        assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Due));
+        assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Again));
+        let later = Reported { now: at(150), ..front };
+        assert_eq!(waiting.reported(&later), Conclusion::End(Chance::Due), "it is a retry");
         let mut behind = Waiting::new(given, true);
         for _ in 0..3 {
             assert_eq!(behind.reported(&answer(place(1, None))), Conclusion::Wait);
@@ -48,7 +50,9 @@ fn a_reader_asks_although_the_lock_is_taken() {
     let taken = answer(place(0, Some(5000)));
     let mut waiting = Waiting::new(given, true);
     assert_eq!(waiting.reported(&taken), Conclusion::Wait, "it was refused just now");
-    assert_eq!(waiting.reported(&taken), Conclusion::End(Chance::Due));
+    assert_eq!(waiting.reported(&taken), Conclusion::End(Chance::Again));
+    let later = Reported { now: at(150), ..taken };
+    assert_eq!(waiting.reported(&later), Conclusion::End(Chance::Due), "it is a retry");
     assert_eq!(waiting.told(Signal::Next, at(50)), Some(Chance::Turn));
     let mut behind = Waiting::new(given, true);
     for _ in 0..3 {
