@@ -46,7 +46,12 @@ impl NodeQuestion {
 
     /// Whether it is a question to this node, which has not answered it.
     pub(crate) fn awaits(&self, node: usize) -> bool {
-        self.node == node && self.answer.result.lock().is_none()
+        self.is_to(node) && self.answer.result.lock().is_none()
+    }
+
+    /// Whether it is a question to this node.
+    pub(crate) fn is_to(&self, node: usize) -> bool {
+        self.node == node
     }
 
     /// Waits for the answer. `None` if nothing was heard for a while. Cancel safe.

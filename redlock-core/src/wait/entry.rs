@@ -80,6 +80,8 @@ pub(crate) struct Entry {
     may_be_back: bool,
     /// That report.
     unanswered: Option<NodeQuestion>,
+    /// A report that was sent ahead. Its answer is that of the next report.
+    ahead: Option<NodeQuestion>,
     /// When no node could be reached, as far as it was seen.
     cut_off_at: Option<Moment>,
     /// The turn of another client, as the queue has shown it.
@@ -125,6 +127,7 @@ impl Entry {
             is_back: false,
             may_be_back: false,
             unanswered: None,
+            ahead: None,
             cut_off_at: None,
             shown_turn: ShownTurn::default(),
             leaves_silently: false,
@@ -174,7 +177,7 @@ impl Entry {
             if self.node != Some(node) {
                 self.move_to(node);
             }
-            let is_new = self.taken.insert(node);
+            let is_new = self.taken.insert(node) || self.place == 0 && self.ahead.is_some();
             let answer = self.ask(node).await;
             let is_refused = match &answer {
                 Ok(reply) => !matches!(reply, Reply::Queued { .. }),
@@ -272,7 +275,9 @@ impl Entry {
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
         // The one before may not listen for what this one has to.
         let may_stand_in = self.reports != 0;
-        let question = match self.unanswered.take().filter(|it| may_stand_in && it.awaits(node)) {
+        let ahead = self.ahead.take().filter(|it| may_stand_in && it.is_to(node));
+        let unanswered = self.unanswered.take().filter(|it| may_stand_in && it.awaits(node));
+        let question = match ahead.or(unanswered) {
             Some(question) => question,
             None => {
                 let report = self.report_to_send();
@@ -285,6 +290,34 @@ impl Entry {
             self.unanswered = None;
         }
         answer.unwrap_or_else(|| Err(unheard(&self.nodes, node)))
+    }
+
+    /// Sends the next report ahead, without waiting for its answer, unless there is something to hear before it.
+    pub(crate) fn ask_ahead(&mut self) {
+        let Some(node) = self.keeper(&[]) else { return };
+        if self.ahead.is_some() || self.unanswered.is_some() || self.wake.has_any() {
+            return;
+        }
+        if self.node != Some(node) {
+            self.move_to(node);
+        }
+        self.taken.insert(node);
+        let report = self.report_to_send();
+        self.ahead = Some(NodeQuestion::ask(&self.nodes, node, report));
+    }
+
+    /// Whether a report was sent ahead, whose answer is yet to be taken.
+    pub(crate) fn has_asked_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Gives up the answer to the report that was sent ahead, which is out of date. Returns whether the entry has a
+    /// place from before.
+    pub(crate) fn gives_up_answer(&mut self) -> bool {
+        if let Some(question) = self.ahead.take() {
+            self.unanswered = Some(question);
+        }
+        self.place != 0
     }
 
     fn report_to_send(&mut self) -> Arc<Job> {

@@ -69,6 +69,11 @@ impl Wake {
         std::mem::take(&mut self.state.lock().told).contains(&true)
     }
 
+    /// Whether there are signals that were not looked at yet.
+    pub(super) fn has_any(&self) -> bool {
+        self.state.lock().told.contains(&true)
+    }
+
     pub(super) fn has_turn(&self) -> bool {
         self.state.lock().told[Signal::Turn as usize]
     }

@@ -119,8 +119,23 @@ impl Request<'_> {
             self.barriers = None;
         } else if self.wants().tries_once {
             front.entry = None;
-        } else if front.entry.is_none() && self.may_queue(given) {
+        } else if front.entry.is_none() && self.may_queue(given.begun, given.end) {
             front.entry = Some(Box::new(self.entry(key)?));
+        }
+        Ok(())
+    }
+
+    /// Joins the queue between clients before another key of a set, or reports to it, ahead of the wait for that key
+    /// ([`chance`](Self::chance)), which takes the answer.
+    pub(super) fn ask_ahead(&self, front: &mut Front, pause: &Pause<'_>) -> Result<(), LockError> {
+        if !pause.has_quorum() || self.wants().tries_once {
+            return Ok(());
+        }
+        if front.entry.is_none() && self.may_queue(self.now(), pause.end) {
+            front.entry = Some(Box::new(self.entry(front.key())?));
+        }
+        if let Some(entry) = &mut front.entry {
+            entry.ask_ahead();
         }
         Ok(())
     }
@@ -170,8 +185,8 @@ impl Request<'_> {
     }
 
     /// Whether it is worth asking for a place in the queue between clients.
-    fn may_queue(&self, given: &Circumstances) -> bool {
-        self.can_queue_in(given.end.since(given.begun)) && given.begun >= self.without_queue_until
+    fn may_queue(&self, now: Moment, end: Moment) -> bool {
+        self.can_queue_in(end.since(now)) && now >= self.without_queue_until
     }
 
     /// Whether a place in the queue between clients is of use in this time.

@@ -1,22 +1,53 @@
 //! Waiting for all locks of a set.
 //!
 //! A set waits in the queue before each of its keys, in the order of the keys, which is the same in
-//! all clients. It joins a queue once it is the first in the queue of the key before, and keeps its
+//! all clients. It waits in a queue once it is the first in the queue of the key before, and keeps its
 //! places. When the set is the first in all queues, it asks for all locks at once. So sets that
 //! overlap never wait for each other in a circle. A place before a free lock is kept for a moment only: the other
 //! clients go past a set that waits for another lock for longer.
+//!
+//! Most of the other locks are often free. One after the other, each would take a round trip, so the set joins several
+//! queues at once, and leaves those in which it is not to wait yet.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use futures_util::future::{pending, select_all};
 
 use super::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
 use crate::{
+    clock::Moment,
     error::LockError,
     op::watch::Watch,
-    timer::timeout,
-    wait::{Front, REFRESH, Report, grace},
+    timer::{sleep, timeout},
+    wait::{Entry, Front, MIN_PAUSE, REFRESH, Report, grace},
 };
+
+/// The keys that a set asks about ahead, all at once: twice as many each time that they are free, and half as many each
+/// time that it has to wait for one of them.
+struct Ahead {
+    count: usize,
+    /// The last of their places; zero before any.
+    last: usize,
+    /// Until then, an answer is that of the next report.
+    until: Moment,
+}
+
+/// Half of the keys that a set asks about ahead at first.
+const FIRST_AHEAD: usize = 4;
+
+impl Ahead {
+    /// The places to ask about now that there was a chance at this one.
+    fn after(&mut self, place: usize, now: Moment, round_trip: Duration) -> Option<Range<usize>> {
+        let is_late = self.last > 0 && now >= self.until;
+        if place < self.last && !is_late {
+            return None;
+        }
+        self.count = if is_late { self.count / 2 } else { self.count * 2 }.max(1);
+        self.last = place + self.count;
+        self.until = now + round_trip.max(MIN_PAUSE) * 2;
+        Some(place + 1..self.last + 1)
+    }
+}
 
 impl Request<'_> {
     /// Waits for the turns before the other keys, with the first one in hand.
@@ -41,6 +72,7 @@ impl Request<'_> {
         let round_trip = self.client.nodes.round_trip();
         let places = fronts.len();
         let mut has_waited = false;
+        let mut ahead = Ahead { count: FIRST_AHEAD, last: 0, until: pause.begun };
         let mut chance = Chance::Due;
         for place in 0..places {
             let is_last = place + 1 == places;
@@ -53,7 +85,7 @@ impl Request<'_> {
             chance = tokio::select! {
                 biased;
                 chance = self.chance(front, Pause { last, ..pause }) => chance?,
-                () = keep_places(others, round_trip) => Chance::Hurried,
+                () = keep_places(others, ahead.until.since(begun), round_trip) => Chance::Hurried,
             };
             let has_news = || self.watch.as_deref().is_some_and(Watch::has_news);
             has_waited |= match chance {
@@ -70,21 +102,29 @@ impl Request<'_> {
                 self.watch = None;
                 front.follow_lock(false);
             }
+            if let Some(next) = ahead.after(place, self.now(), round_trip) {
+                let mut next = fronts.each().take(next.end).skip(next.start);
+                next.try_for_each(|front| self.ask_ahead(front, &pause))?;
+            }
         }
         Ok(chance)
     }
 }
 
-/// Keeps the places before the keys that the set does not wait for now. Resolves when a request behind
-/// one of them would have asked by now. Cancel safe.
-async fn keep_places(fronts: Vec<&mut Front>, round_trip: Duration) {
-    let keeping = fronts.into_iter().map(|front| Box::pin(keep_place(front, round_trip)));
+/// Keeps the places before the keys that the set does not wait for now, but for those that it has asked about ahead and
+/// is not to wait for so soon. Resolves when a request behind one of them would have asked by now. Cancel safe.
+async fn keep_places(fronts: Vec<&mut Front>, soon: Duration, round_trip: Duration) {
+    let keeping = fronts.into_iter().map(|front| Box::pin(keep_place(front, soon, round_trip)));
     select_all(keeping).await;
 }
 
-async fn keep_place(front: &mut Front, round_trip: Duration) {
+async fn keep_place(front: &mut Front, soon: Duration, round_trip: Duration) {
     let hurried = front.hurried(Duration::ZERO);
     let keeping = async {
+        if front.entry.as_deref().is_some_and(Entry::has_asked_ahead) {
+            sleep(soon).await;
+            front.entry.take_if(|entry| !entry.gives_up_answer());
+        }
         let Some(entry) = &mut front.entry else { return pending().await };
         // A turn that came has taken the entry out of the queue. The set often needs it no more.
         let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
@@ -101,5 +141,89 @@ async fn keep_place(front: &mut Front, round_trip: Duration) {
         biased;
         () = hurried => {}
         () = keeping => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::IntoFuture;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{MemoryNode, Redlock, node::intercepted::far_away, testing::nodes};
+
+    const MS: Duration = Duration::from_millis(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+    async fn clients<const N: usize>(nodes: &[MemoryNode]) -> [Redlock; N] {
+        let far = || nodes.iter().map(|it| far_away(it.name(), it, ROUND_TRIP / 2)).collect();
+        let clients = [(); N].map(|()| Redlock::builder().wait(MINUTE).over(far()));
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        clients
+    }
+
+    fn keys(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("key {number:02}")).collect()
+    }
+
+    #[test]
+    fn a_set_asks_about_more_keys_while_they_are_free_and_about_fewer_when_it_waits() {
+        let at = |ms: u64| Moment::ORIGIN + Duration::from_millis(ms);
+        let mut ahead = Ahead { count: FIRST_AHEAD, last: 0, until: at(500) };
+        let mut after = |place, ms| ahead.after(place, at(ms), 10 * MS);
+        assert_eq!(after(0, 600), Some(1..9), "it has waited for the first for long");
+        assert_eq!(after(1, 610), None);
+        assert_eq!(after(8, 619), Some(9..25));
+        assert_eq!(after(9, 638), None);
+        assert_eq!(after(10, 639), Some(11..19), "it has waited");
+        assert_eq!(after(18, 640), Some(19..35));
+        for (place, count) in [(19, 8), (20, 4), (21, 2), (22, 1), (23, 1), (24, 1)] {
+            let ms = 1000 * u64::try_from(place).unwrap();
+            assert_eq!(after(place, ms), Some(place + 1..place + 1 + count));
+        }
+    }
+
+    /// One after the other would be 63 round trips.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_whose_turn_comes_asks_about_its_other_keys_together() {
+        let nodes = nodes(3);
+        let [holder, ours] = clients(&nodes).await;
+        let held = holder.lock_all(keys(64)).await.unwrap();
+        let waits = tokio::spawn(ours.lock_all(keys(64)).into_future());
+        sleep(5 * ROUND_TRIP).await;
+        drop(held);
+        let begun = Instant::now();
+        drop(waits.await.unwrap().unwrap());
+        // The release, three times the queues of more and more keys, and the attempt.
+        assert!(begun.elapsed() <= 6 * ROUND_TRIP, "{:?}", begun.elapsed());
+    }
+
+    /// The set waits for one key and then for another. It does not stand in the queues behind that.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_that_waits_for_a_key_leaves_the_later_ones_to_other_clients() {
+        let nodes = nodes(3);
+        let [holder, ours, other] = clients(&nodes).await;
+        let keys = keys(12);
+        let first = holder.lock(&*keys[0]).await.unwrap();
+        let second = holder.lock(&*keys[1]).await.unwrap();
+        let waits = tokio::spawn(ours.lock_all(keys.clone()).into_future());
+        sleep(5 * ROUND_TRIP).await;
+        drop(first);
+        sleep(5 * ROUND_TRIP).await;
+        for key in &keys[2..] {
+            let seen = other.inspect(key).await.unwrap();
+            assert!(seen.waiting().is_empty(), "{key}");
+            assert!(other.try_lock(key.as_str()).await.is_ok(), "{key}");
+        }
+        let waiting = other.inspect(&keys[1]).await.unwrap();
+        assert_eq!(waiting.waiting().len(), 1);
+        drop(second);
+        let begun = Instant::now();
+        drop(waits.await.unwrap().unwrap());
+        assert!(begun.elapsed() <= 8 * ROUND_TRIP, "{:?}", begun.elapsed());
     }
 }

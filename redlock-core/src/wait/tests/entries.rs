@@ -1,5 +1,6 @@
 //! Places in the queue between clients.
 
+mod ahead;
 mod busy;
 mod crashed;
 mod leaving;
