@@ -212,8 +212,8 @@ pub(crate) enum Action {
     Leave { again: bool },
     /// Find a permit of `count` that is free on this node, the permit with the number `from` first, and up to `most` in
     /// all. Where other clients wait, or have asked a moment ago, it is told of its share of the free ones. The
-    /// `asker` is the client.
-    FindPermits { count: u32, from: u32, most: u32, asker: u64 },
+    /// `asker` is the client. They are kept for it for this long, until it has set their keys.
+    FindPermits { count: u32, from: u32, most: u32, asker: u64, keeps: Duration },
     /// Have new readers of the key wait behind this writer, for this long.
     RaiseBarrier {
         life: Duration,

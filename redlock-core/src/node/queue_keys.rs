@@ -9,6 +9,7 @@
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
 //! | `LOCK:{LOCK}:near:WAITER` | written when the waiter is the second or third behind a turn that may not be used |
 //! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
+//! | `LOCK:{LOCK}:permit:coming` | a ZSET of the permits that clients were told of and whose keys they have yet to set, by when they have |
 //! | `LOCK:{LOCK}:permit:askers` | a ZSET of the clients that have asked for a permit within the last second, by when they did |
 //! | `LOCK:{LOCK}:barrier` | the barrier of a writer that waits, and has later readers wait: its place, and its name |
 //!

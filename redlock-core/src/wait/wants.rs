@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::failed_attempt::FailedAttempt;
+use super::{failed_attempt::FailedAttempt, pace::MIN_PAUSE};
 use crate::{clock::Reading, lease::LeaseState, settings::Terms};
 
 /// The conditions under which a request takes a lease over as it is.
@@ -45,7 +45,8 @@ impl Wants {
 
     /// Whether a front that asks every `pace` is too slow for this request.
     pub(super) fn hurries(&self, pace: Duration) -> bool {
-        self.tries_once || self.retry_delay < pace
+        // No front asks more often than this, whatever its own delay is.
+        self.tries_once || self.retry_delay.max(MIN_PAUSE) < pace
     }
 
     /// Whether a permit that this request is given suits the other one as well.

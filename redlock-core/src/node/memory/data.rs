@@ -171,8 +171,8 @@ impl Data {
                 self.readers.raise_barrier(claim, life, insists, now)
             }
             Action::LowerBarrier => self.readers.lower_barrier(claim, now),
-            Action::FindPermits { count, from, most, asker } => {
-                self.find_permits(claim, (count, from), most, asker, told)
+            Action::FindPermits { count, from, most, asker, keeps } => {
+                self.find_permits(claim, (count, from), (most, asker), keeps, told)
             }
             Action::Inspect { most } => self.inspect(&claim.key, most),
             Action::Watch => {

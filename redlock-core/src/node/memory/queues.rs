@@ -16,6 +16,8 @@ pub(super) struct Queues {
     /// The waiters for permits that were given their turn and have not asked yet, by when their permits
     /// are no longer kept for them.
     promised: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
+    /// The permits that clients were told of, by when they have set their keys.
+    coming: BTreeMap<Arc<str>, BTreeMap<u32, f64>>,
     /// The clients that have asked for permits, and when.
     askers: BTreeMap<Arc<str>, BTreeMap<u64, f64>>,
     /// The locks before which a turn is out, which waiter has it, and until when.
@@ -25,8 +27,9 @@ pub(super) struct Queues {
 /// How long a turn counts as out, in seconds: as in `wake.lua`.
 const OUT: f64 = 1.0;
 
-/// How long a client counts that has asked for a permit, in seconds: as in `slots.lua`.
-const RECENT: f64 = 1.0;
+/// How long a client counts that has asked for a permit, and the most that what it was told of is kept for it, in
+/// seconds: as in `slots.lua`.
+pub(super) const RECENT: f64 = 1.0;
 
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
@@ -218,6 +221,16 @@ impl Queues {
         (had_turn, promised.filter(|until| **until > now).count())
     }
 
+    /// Notes that a client was told of these permits, and sets their keys by then.
+    pub(super) fn tells_of(&mut self, line: &str, permits: &[u32], until: f64) {
+        self.coming.entry(line.into()).or_default().extend(permits.iter().map(|it| (*it, until)));
+    }
+
+    /// Whether a client was told of this permit a moment ago.
+    pub(super) fn is_spoken_for(&self, line: &str, permit: u32, now: f64) -> bool {
+        self.coming.get(line).and_then(|it| it.get(&permit)).is_some_and(|until| *until > now)
+    }
+
     /// Notes that a client asks for permits. How many others have done so a moment ago.
     pub(super) fn others_ask(&mut self, line: &str, asker: u64, now: f64) -> usize {
         let askers = self.askers.entry(line.into()).or_default();
@@ -263,12 +276,14 @@ impl Queues {
 
     /// How many locks have something here.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len().max(self.turns.len()).max(self.askers.len()).max(self.promised.len())
+        let kept = self.promised.len().max(self.coming.len());
+        self.waiting.len().max(self.turns.len()).max(self.askers.len()).max(kept)
     }
 
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.promised.clear();
+        self.coming.clear();
         self.askers.clear();
         self.turns.clear();
     }
@@ -280,6 +295,10 @@ impl Queues {
         self.promised.retain(|_, promised| {
             promised.retain(|_, until| *until > now);
             !promised.is_empty()
+        });
+        self.coming.retain(|_, coming| {
+            coming.retain(|_, until| *until > now);
+            !coming.is_empty()
         });
         self.waiting.retain(|_, queue| !queue.is_over(now));
     }

@@ -131,13 +131,14 @@ fn scripted(
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);
         }
-        Action::FindPermits { count, from, most, asker } => {
-            call(script, how, 1, 6, out);
+        Action::FindPermits { count, from, most, asker, keeps } => {
+            call(script, how, 1, 7, out);
             let keys = format!("{}:", queue_keys::line(&claim.key));
             let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
             words(out, &[value(claim), Decimal::of(most.into()).digits()]);
-            word(out, Decimal::of(asker).digits());
+            let keeps = Decimal::of(u64::try_from(keeps.as_micros()).unwrap_or(u64::MAX));
+            words(out, &[Decimal::of(asker).digits(), keeps.digits()]);
         }
         Action::Leave { again } => {
             call(script, how, 1, 3, out);

@@ -4,6 +4,7 @@
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
 -- ARGV[5] how many it has use for   ARGV[6] the client that asks
+-- ARGV[7] how long they are kept for it until it has set their keys, in microseconds
 -- Answers the numbers of the permits, in front of what the waiters are told.
 local count, begin = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -16,15 +17,6 @@ end
 local names = {}
 local prefix, format = ARGV[1], string.format
 
--- How many permits at these places are free. One call, however many there are: Lua can pass on some thousands of
--- values at once.
-local function free(first, last)
-  for place = #names + 1, last do
-    names[place] = prefix .. format('%.0f', number(place))
-  end
-  return last - first + 1 - redis.call('EXISTS', unpack(names, first, last))
-end
-
 -- A waiter that was given its turn by a release has the first word. A user without permission to read
 -- these sets has no queue.
 local line = string.sub(ARGV[1], 1, -2)
@@ -32,6 +24,33 @@ local had_turn = redis.pcall('ZREM', line .. ':given', ARGV[4]) == 1
 local time = redis.call('TIME')
 local milliseconds = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format('%.0f', milliseconds)
+local microseconds = time[1] * 1000000 + time[2]
+
+-- The places of permits that clients were told of a moment ago, and whose keys they have yet to set.
+local coming, spoken_for = line .. ':coming', {}
+redis.pcall('ZREMRANGEBYSCORE', coming, '-inf', string.format('%.0f', microseconds))
+for _, it in ipairs(redis.pcall('ZRANGE', coming, 0, -1)) do
+  local place = (it - begin) % count + 1
+  if number(place) == tonumber(it) and redis.call('EXISTS', prefix .. it) == 0 then
+    spoken_for[#spoken_for + 1] = place
+  end
+end
+
+-- How many permits at these places are free. One call, however many there are: Lua can pass on some thousands of
+-- values at once.
+local function free(first, last)
+  for place = #names + 1, last do
+    names[place] = prefix .. format('%.0f', number(place))
+  end
+  local some = last - first + 1 - redis.call('EXISTS', unpack(names, first, last))
+  for _, place in ipairs(spoken_for) do
+    if first <= place and place <= last then
+      some = some - 1
+    end
+  end
+  return some
+end
+
 local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
 local waiting = redis.pcall('EXISTS', line .. ':queue')
 local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
@@ -85,7 +104,10 @@ if is_wanted and seen - kept < 1 and not had_turn then
   return {}
 end
 
-redis.pcall('ZADD', askers, now, ARGV[6])
+if type(redis.pcall('ZADD', askers, now, ARGV[6])) ~= 'number' then
+  -- A user without permission to do this does not see the others either.
+  most, others = 1, 0
+end
 redis.pcall('PEXPIRE', askers, RECENT)
 
 if others > 0 then
@@ -117,6 +139,13 @@ while rest and rest <= count and #found < most do
     end
   end
   rest = to + 1
+end
+if #found > 0 and ARGV[7] ~= '0' then
+  local soon = string.format('%.0f', microseconds + math.min(ARGV[7], 1000 * RECENT))
+  for _, it in ipairs(found) do
+    redis.pcall('ZADD', coming, soon, it)
+  end
+  redis.pcall('PEXPIRE', coming, RECENT)
 end
 if is_wanted and #found > 0 and (most == 1 or others > 0) and seen - kept > #found then
   -- It was released when no client waited.

@@ -160,7 +160,9 @@ impl Request<'_> {
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let (most, asker) = (self.has_use_for(front), self.client.asker());
-        let job = Job::new(&claim, Action::FindPermits { count, from, most, asker });
+        // Its answer, and the commands that set the key, take one round trip. A release comes two after the question.
+        let keeps = nodes.round_trip().mul_f64(1.5);
+        let job = Job::new(&claim, Action::FindPermits { count, from, most, asker, keeps });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
             Ok(Reply::Permits { free, .. }) if free.is_empty() => Ok(false),
             Ok(Reply::Permits { free, .. }) if free.iter().all(|number| *number < count) => {

@@ -124,22 +124,25 @@ impl<'a> Retries<'a> {
     /// An attempt that another client's action caused, or that follows nothing new, is no retry before the
     /// longest pause is over. It does not put a retry off.
     pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
-        let longest = self.longest_pause();
-        let is_late = now.since(self.counted) >= longest;
-        let is_due = matches!(chance, Chance::Due | Chance::StandsStill);
-        if is_due || is_late && (chance != Chance::Notified || !has_news) {
-            self.spend(now.since(self.counted).max(longest), longest);
+        let (longest, since) = (self.longest_pause(), now.since(self.counted));
+        if matches!(chance, Chance::Due | Chance::StandsStill) {
+            self.spend(since.max(longest), longest);
             self.counted = now;
+        } else if since >= longest && (chance != Chance::Notified || !has_news) {
+            let pauses = self.spend(since, longest);
+            // What is left over is part of the next one.
+            self.counted = self.counted + longest.saturating_mul(pauses);
         }
         self.asks_since = now;
     }
 
-    /// Counts one retry for every `pause` that has passed. A task that runs late has not made more
-    /// retries than it may.
-    fn spend(&mut self, span: Duration, pause: Duration) {
-        let pauses = span.as_nanos() / pause.as_nanos();
-        let spent = self.spent.saturating_add(u32::try_from(pauses).unwrap_or(u32::MAX));
+    /// Counts one retry for every `pause` that has passed, and returns how many have. A task that runs late has not
+    /// made more retries than it may.
+    fn spend(&mut self, span: Duration, pause: Duration) -> u32 {
+        let pauses = u32::try_from(span.as_nanos() / pause.as_nanos()).unwrap_or(u32::MAX);
+        let spent = self.spent.saturating_add(pauses);
         self.spent = self.terms.retry_count.map_or(spent, |most| spent.min(most));
+        pauses
     }
 }
 

@@ -244,7 +244,8 @@ async fn retries_last_as_long_as_ever_while_all_nodes_have_no_memory() {
     type Ask = fn(LockRequest) -> LockRequest;
     let (lock, reader, permit): (Ask, Ask, Ask) = (|it| it, |it| it.shared(), |it| it.permits(1));
     let count = 4;
-    for (delay, ask) in [(60_000, lock), (5000, lock), (60_000, reader), (60_000, permit)] {
+    let asks = [(60_000, lock), (11_000, lock), (5000, lock), (60_000, reader), (1600, reader)];
+    for (delay, ask) in asks.into_iter().chain([(60_000, permit), (1600, permit)]) {
         let world = World::new();
         let builder = Redlock::builder().wait(Duration::MAX).retry_count(count);
         let builder = builder.retry_delay(delay * MS).retry_jitter(Duration::ZERO);
@@ -291,4 +292,22 @@ async fn a_set_is_asked_for_as_soon_as_one_lock() {
     sleep(20_000 * MS).await;
     (0..5).for_each(|node| world.has_no_memory(node, false));
     drop(timeout(12_000 * MS, set).await.unwrap().unwrap().unwrap());
+}
+
+/// The front asks as often as it may. A request behind it that has no delay either would have it ask at each moment.
+#[tokio::test(start_paused = true)]
+async fn requests_without_a_delay_do_not_hurry_each_other() {
+    let [one, three] = [1, 3].map(|tasks| async move {
+        let world = World::new();
+        let [ours] = world.clients(1).await.try_into().unwrap();
+        (0..5).for_each(|node| world.has_no_memory(node, true));
+        let before = world.commands.load(SeqCst);
+        let asks = || tokio::spawn(ours.lock("r").retry_delay(Duration::ZERO).into_future());
+        let asks: Vec<_> = (0..tasks).map(|_| asks()).collect();
+        sleep(10_000 * MS).await;
+        asks.iter().for_each(JoinHandle::abort);
+        world.commands.load(SeqCst) - before
+    });
+    let (one, three) = (one.await, three.await);
+    assert!(three < 2 * one, "{three} commands, {one} of one task");
 }

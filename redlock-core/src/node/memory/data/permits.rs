@@ -1,7 +1,13 @@
 //! Permits that are free, as `slots.lua` finds them on a server.
 
+use std::time::Duration;
+
 use super::Data;
-use crate::node::{Claim, Reply, Told, memory::watched::Pushes, queue_keys};
+use crate::node::{
+    Claim, Reply, Told,
+    memory::{queues::RECENT, watched::Pushes},
+    queue_keys,
+};
 
 fn found(free: Vec<u32>) -> Reply {
     Reply::Permits { free, told: Told::default() }
@@ -13,8 +19,8 @@ impl Data {
         &mut self,
         claim: &Claim,
         (count, from): (u32, u32),
-        most: u32,
-        asker: u64,
+        (most, asker): (u32, u64),
+        keeps: Duration,
         told: &mut Pushes,
     ) -> Reply {
         let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
@@ -22,6 +28,7 @@ impl Data {
         let numbers = (0..count).map(|number| (from + number) % count);
         let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
         let mut free: Vec<u32> = numbers.filter(is_free).collect();
+        free.retain(|number| !self.queues.is_spoken_for(&line, *number, now));
         let is_wanted = promised > 0 || self.queues.has_waiters(&line, now);
         if is_wanted && !had_turn && free.len() <= promised {
             return found(Vec::new());
@@ -36,6 +43,9 @@ impl Data {
             .then(|| self.queues.wake(&claim.key, now, &mut self.watched, told))
             .flatten();
         free.truncate(given);
+        if !free.is_empty() && !keeps.is_zero() {
+            self.queues.tells_of(&line, &free, now + keeps.as_secs_f64().min(RECENT));
+        }
         Reply::Permits { free, told: told.unwrap_or_default() }
     }
 }
@@ -48,7 +58,8 @@ mod tests {
     use crate::node::{Action, Command, Listens, Places};
 
     const LIFE: Duration = Duration::from_secs(5);
-    const FIND: Action = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
+    const FIND: Action =
+        Action::FindPermits { count: 2, from: 0, most: 1, asker: 1, keeps: Duration::ZERO };
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
     const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: Listens::Turn };
 
@@ -105,11 +116,13 @@ mod tests {
         let mut data = Data::new();
         let [holder, one, other] = [1, 2, 3];
         let free = |numbers: &[u32]| found(numbers.to_vec());
-        let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
+        let find =
+            |most| Action::FindPermits { count: 9, from: 7, most, asker: 1, keeps: Duration::ZERO };
         assert_eq!(act(&mut data, holder, 8, GRANT).0, Reply::Done);
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]));
         assert_eq!(act(&mut data, one, 0, find(20)).0, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
-        let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
+        let other_finds =
+            Action::FindPermits { count: 9, from: 7, most: 1, asker: 2, keeps: Duration::ZERO };
         assert_eq!(act(&mut data, other, 0, other_finds).0, free(&[7]));
         let of_eight = [(3, &[7, 0, 1][..]), (20, &[7, 0, 1, 2])];
         for (most, share) in of_eight {
@@ -127,10 +140,35 @@ mod tests {
         assert_eq!(act(&mut data, one, 0, find(20)).0, all, "it has its turn itself");
     }
 
+    /// Until it has set the key, others would be told of it, and one that is near would have it first.
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_that_a_client_was_told_of_is_kept_for_it() {
+        let mut data = Data::new();
+        let keeps = Duration::from_millis(5);
+        let find = |most| Action::FindPermits { count: 3, from: 0, most, asker: 1, keeps };
+        assert_eq!(act(&mut data, 1, 0, find(2)).0, found(vec![0, 1]));
+        assert_eq!(act(&mut data, 2, 0, find(2)).0, found(vec![2]));
+        assert_eq!(act(&mut data, 3, 0, find(2)).0, none());
+        assert_eq!(act(&mut data, 1, 0, GRANT).0, Reply::Done);
+        tokio::time::advance(keeps).await;
+        assert_eq!(act(&mut data, 3, 0, find(2)).0, found(vec![1, 2]), "they were not set");
+        data.clear();
+        assert_eq!(act(&mut data, 2, 0, find(3)).0, found(vec![0, 1, 2]));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        data.sweep(&mut Pushes::by(None));
+        assert_eq!(data.queues.len(), 0);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_clients_that_have_asked_are_kept_for_a_moment() {
         let mut data = Data::new();
-        let find = |asker| Action::FindPermits { count: 2, from: 0, most: 2, asker };
+        let find = |asker| Action::FindPermits {
+            count: 2,
+            from: 0,
+            most: 2,
+            asker,
+            keeps: Duration::ZERO,
+        };
         let both = found(vec![0, 1]);
         assert_eq!(act(&mut data, 1, 0, find(1)).0, both);
         data.clear();
@@ -153,7 +191,8 @@ mod tests {
         for number in 0..2500 {
             let key: Arc<str> = queue_keys::permit(&format!("redlock:{number}"), 0).into();
             let claim = Arc::new(Claim::new(&key, "waiter".to_owned()));
-            let find = Action::FindPermits { count: 2, from: 0, most: 2, asker: 1 };
+            let find =
+                Action::FindPermits { count: 2, from: 0, most: 2, asker: 1, keeps: Duration::ZERO };
             data.run(&[Command { claim, action: find }], 1);
             tokio::time::advance(Duration::from_millis(10)).await;
         }

@@ -7,7 +7,7 @@ const JOIN: Action = Action::Join { place: 0, life: TTL, listens: Listens::Nothi
 
 /// A question for one free permit of so many.
 fn find_of(count: u32) -> Action {
-    Action::FindPermits { count, from: 0, most: 1, asker: 1 }
+    Action::FindPermits { count, from: 0, most: 1, asker: 1, keeps: Duration::ZERO }
 }
 
 fn slot(number: u32, value: &str) -> Arc<Claim> {
@@ -93,7 +93,13 @@ async fn found(
     let taken: Vec<_> = taken.collect();
     let grants: Vec<_> = taken.iter().map(|it| (it, GRANT)).collect();
     assert!(batch(node, &grants).await.iter().all(|it| *it == Ok(Reply::Done)));
-    let find = |from, most| Action::FindPermits { count: COUNT, from, most, asker: 1 };
+    let find = |from, most| Action::FindPermits {
+        count: COUNT,
+        from,
+        most,
+        asker: 1,
+        keeps: Duration::ZERO,
+    };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     for waiter in &["first", "second", "third"][..waiters] {
         let joined = act(node, &permit(0, waiter), join).await;

@@ -216,7 +216,8 @@ async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none()
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let permit = |number: u32| claim(&crate::node::queue_keys::permit("redlock:a", number), CANARY);
-    let find = |from| Action::FindPermits { count: 3, from, most: 1, asker: 1 };
+    let find =
+        |from| Action::FindPermits { count: 3, from, most: 1, asker: 1, keeps: Duration::ZERO };
     let free = |number: Option<u32>| {
         Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
     };
@@ -238,7 +239,13 @@ async fn a_node_does_not_look_at_each_permit() {
     let mut node = connected(&server.url("", "")).await;
     let slot = |number: u32| crate::node::queue_keys::permit("redlock:a", number);
     let any = claim(&slot(0), CANARY);
-    let find = Action::FindPermits { count: COUNT, from: COUNT - 2, most: 1, asker: 1 };
+    let find = Action::FindPermits {
+        count: COUNT,
+        from: COUNT - 2,
+        most: 1,
+        asker: 1,
+        keeps: Duration::ZERO,
+    };
     for number in 0..COUNT {
         server.admin(&format!("SET {} taken", slot(number)));
     }
@@ -247,8 +254,9 @@ async fn a_node_does_not_look_at_each_permit() {
         act(&mut *node, &any, find).await,
         Ok(Reply::Permits { free: vec![], told: Told::default() })
     );
-    let looks = ["eval 1", "exists 12", "pexpire 1", "time 1", "zadd 1", "zcount 1", "zrem 1"];
-    assert_eq!(server.commands_run(), [&looks[..], &["zremrangebyscore 1"]].concat());
+    let looks =
+        ["eval 1", "exists 12", "pexpire 1", "time 1", "zadd 1", "zcount 1", "zrange 1", "zrem 1"];
+    assert_eq!(server.commands_run(), [&looks[..], &["zremrangebyscore 2"]].concat());
     for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
         server.admin(&format!("DEL {}", slot(free)));
         assert_eq!(
@@ -268,7 +276,8 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
         let slot = |number: u32, value| {
             claim(&crate::node::queue_keys::permit("redlock:a", number), value)
         };
-        let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
+        let find =
+            |most| Action::FindPermits { count: 9, from: 7, most, asker: 1, keeps: Duration::ZERO };
         let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
         let free =
             |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec(), told: Told::default() });
@@ -276,7 +285,8 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
         let (one, other) = (slot(0, "one"), slot(0, "other"));
         assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
         assert_eq!(act(&mut *node, &one, find(20)).await, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
-        let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
+        let other_finds =
+            Action::FindPermits { count: 9, from: 7, most: 1, asker: 2, keeps: Duration::ZERO };
         stretch.begins();
         assert_eq!(act(&mut *node, &other, other_finds).await, free(&[7]));
         for (most, share) in [(3, &[7, 0, 1][..]), (20, &[7, 0, 1, 2])] {
@@ -301,6 +311,38 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
     .await;
 }
 
+/// A user that may not write down that it asks sees no other client that asks either.
+#[tokio::test]
+async fn a_user_that_is_not_seen_is_told_of_one_permit() {
+    again_if_late(async |stretch| {
+        let mut server = Server::start();
+        for (rights, told) in [
+            ("", [4, 2]),
+            ("-zrange", [4, 4]),
+            ("-zadd", [1, 1]),
+            ("-zcard", [1, 1]),
+            ("-@sortedset", [1, 1]),
+        ] {
+            server.admin("FLUSHALL");
+            server
+                .admin(&format!("ACL SETUSER locks reset on >{CANARY} ~redlock:* +@all {rights}"));
+            let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+            let any = claim(&crate::node::queue_keys::permit("redlock:a", 0), "any");
+            stretch.begins();
+            for (asker, told) in (1..).zip(told) {
+                let keeps = Duration::from_secs(1);
+                let find = Action::FindPermits { count: 9, from: 0, most: 4, asker, keeps };
+                let Ok(Reply::Permits { free, .. }) = act(&mut *node, &any, find).await else {
+                    panic!("{rights}");
+                };
+                assert_eq!(free.len(), told, "{rights} {asker}");
+            }
+            stretch.ends();
+        }
+    })
+    .await;
+}
+
 /// A script looks at several at once, and at some of them one by one.
 #[tokio::test]
 async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {
@@ -315,7 +357,13 @@ async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {
         });
         for from in [0, 1, COUNT / 2, COUNT - 1] {
             let free = (0..COUNT).map(|it| (from + it) % COUNT).filter(|it| !is_taken(it));
-            let find = Action::FindPermits { count: COUNT, from, most: COUNT, asker: 1 };
+            let find = Action::FindPermits {
+                count: COUNT,
+                from,
+                most: COUNT,
+                asker: 1,
+                keeps: Duration::ZERO,
+            };
             let found = act(&mut *node, &claim(&slot(0), CANARY), find).await;
             assert_eq!(
                 found,

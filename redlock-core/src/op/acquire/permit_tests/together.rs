@@ -42,26 +42,14 @@ async fn the_tasks_of_a_client_get_free_permits_together() {
 /// One at a time would be one in three round trips for each client.
 #[tokio::test(start_paused = true)]
 async fn clients_that_share_permits_keep_them_in_use() {
-    const PERMITS: u32 = 64;
     for count in [1, 2, 8] {
         let nodes = nodes(3);
         let far = || nodes.iter().map(|it| far_away(it.name(), it, 10 * MS)).collect();
         let clients: Vec<_> = (0..count).map(|_| Redlock::builder().ttl(TTL).over(far())).collect();
         let end = Instant::now() + 5 * SECOND;
-        let work = |client: &Redlock| {
-            let client = client.clone();
-            tokio::spawn(async move {
-                let mut turns = 0;
-                while Instant::now() < end {
-                    let guard = client.lock("r").permits(PERMITS).wait(60 * SECOND).await.unwrap();
-                    sleep(200 * MS).await;
-                    guard.release().await.unwrap();
-                    turns += 1;
-                }
-                turns
-            })
-        };
-        let tasks = clients.iter().map(|it| (0..128 / count).map(|_| work(it)).collect::<Vec<_>>());
+        let tasks = clients.iter().map(|it| {
+            (0..128 / count).map(|_| tokio::spawn(keeps(it.clone(), end))).collect::<Vec<_>>()
+        });
         let mut each = Vec::new();
         for tasks in tasks.collect::<Vec<_>>() {
             let turns: Vec<u32> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
@@ -69,7 +57,7 @@ async fn clients_that_share_permits_keep_them_in_use() {
         }
         // Each permit is in use for ten round trips, and changes hands in three or a few more.
         let all: u32 = each.iter().sum();
-        assert!(all > PERMITS * 25 * 10 / 16, "{each:?}");
+        assert!(all > 64 * 25 * 10 / 16, "{each:?}");
         let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
         assert!(least * 2 > *most, "{each:?}");
         sleep(SECOND).await;
@@ -124,6 +112,49 @@ async fn beside_a_crowd(sits_out: bool, delay: u32, tasks: usize, others: usize)
     let sum = async |tasks| -> u32 { join_all(tasks).await.into_iter().map(Result::unwrap).sum() };
     let crowd = sum(crowd).await;
     (sum(few).await, crowd)
+}
+
+/// It has its answers six times as late. Each permit that it was told of would be taken before its commands come.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_far_away_gets_its_permits_beside_a_crowd_that_is_near() {
+    let run = |groups: &'static [(usize, u32)]| async move {
+        let nodes = nodes(3);
+        let end = Instant::now() + 5 * SECOND;
+        let mut all = Vec::new();
+        for (tasks, delay) in groups {
+            let far = nodes.iter().map(|it| far_away(it.name(), it, *delay * MS / 2)).collect();
+            let client = Redlock::builder().ttl(TTL).over(far);
+            drop(client.lock("warm").await.unwrap());
+            all.push((0..*tasks).map(|_| tokio::spawn(keeps(client.clone(), end))).collect());
+        }
+        let mut each = Vec::new();
+        for tasks in all {
+            let tasks: Vec<JoinHandle<u32>> = tasks;
+            each.push(join_all(tasks).await.into_iter().map(Result::unwrap).sum::<u32>());
+        }
+        each
+    };
+    for (alone, beside) in [
+        (&[(16, 12)][..], &[(128, 2), (16, 12)][..]),
+        (&[(1, 12)], &[(128, 2), (1, 12)]),
+        (&[(16, 40)], &[(128, 2), (16, 40)]),
+    ] {
+        let (alone, beside) = (run(alone).await, run(beside).await);
+        assert!(beside[1] * 5 > alone[0], "{beside:?}, {alone:?} alone");
+        assert!(alone[0] > 50 || beside[1] * 3 > 2 * alone[0], "{beside:?}, {alone:?} alone");
+    }
+}
+
+/// Takes one of 64 permits for a fifth of a second, again and again until `end`. Returns how often.
+async fn keeps(client: Redlock, end: Instant) -> u32 {
+    let mut turns = 0;
+    while Instant::now() < end {
+        let guard = client.lock("r").permits(64).wait(60 * SECOND).await.unwrap();
+        sleep(200 * MS).await;
+        guard.release().await.unwrap();
+        turns += 1;
+    }
+    turns
 }
 
 /// A task knows the permits by number, and of fewer permits than the task before it.

@@ -120,8 +120,9 @@ fn barring() -> impl Strategy<Value = What> {
 }
 
 fn finding() -> impl Strategy<Value = What> {
-    (0..PERMITS, 1_u32..6, 0_u64..2).prop_map(|(from, most, asker)| {
-        What::Act(Action::FindPermits { count: PERMITS, from, most, asker })
+    let keeps = select(vec![Duration::ZERO, Duration::from_secs(1)]);
+    (0..PERMITS, 1_u32..6, 0_u64..2, keeps).prop_map(|(from, most, asker, keeps)| {
+        What::Act(Action::FindPermits { count: PERMITS, from, most, asker, keeps })
     })
 }
 
