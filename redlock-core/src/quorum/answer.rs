@@ -46,12 +46,17 @@ impl NodeQuestion {
 
     /// Whether it is a question to this node, which has not answered it.
     pub(crate) fn awaits(&self, node: usize) -> bool {
-        self.is_to(node) && self.answer.result.lock().is_none()
+        self.node == node && self.answer.result.lock().is_none()
     }
 
-    /// Whether it is a question to this node.
-    pub(crate) fn is_to(&self, node: usize) -> bool {
-        self.node == node
+    /// The node that was asked.
+    pub(crate) fn node(&self) -> usize {
+        self.node
+    }
+
+    /// The answer, if it is there.
+    pub(crate) fn try_answer(&self) -> Option<Result<Reply, NodeError>> {
+        self.answer.result.lock().take()
     }
 
     /// Waits for the answer. `None` if nothing was heard for a while. Cancel safe.

@@ -9,6 +9,7 @@
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
 
+mod ahead;
 mod leaving;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -179,11 +180,7 @@ impl Entry {
             }
             let is_new = self.taken.insert(node) || self.place == 0 && self.ahead.is_some();
             let answer = self.ask(node).await;
-            let is_refused = match &answer {
-                Ok(reply) => !matches!(reply, Reply::Queued { .. }),
-                Err(error) => !error.may_have_run,
-            };
-            if is_new && is_refused {
+            if is_new && is_refused(&answer) {
                 self.taken.remove(&node);
             }
             match answer {
@@ -275,7 +272,10 @@ impl Entry {
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
         // The one before may not listen for what this one has to.
         let may_stand_in = self.reports != 0;
-        let ahead = self.ahead.take().filter(|it| may_stand_in && it.is_to(node));
+        if !may_stand_in || self.ahead.as_ref().is_some_and(|it| it.node() != node) {
+            self.gives_up_answer();
+        }
+        let ahead = self.ahead.take();
         let unanswered = self.unanswered.take().filter(|it| may_stand_in && it.awaits(node));
         let question = match ahead.or(unanswered) {
             Some(question) => question,
@@ -290,34 +290,6 @@ impl Entry {
             self.unanswered = None;
         }
         answer.unwrap_or_else(|| Err(unheard(&self.nodes, node)))
-    }
-
-    /// Sends the next report ahead, without waiting for its answer, unless there is something to hear before it.
-    pub(crate) fn ask_ahead(&mut self) {
-        let Some(node) = self.keeper(&[]) else { return };
-        if self.ahead.is_some() || self.unanswered.is_some() || self.wake.has_any() {
-            return;
-        }
-        if self.node != Some(node) {
-            self.move_to(node);
-        }
-        self.taken.insert(node);
-        let report = self.report_to_send();
-        self.ahead = Some(NodeQuestion::ask(&self.nodes, node, report));
-    }
-
-    /// Whether a report was sent ahead, whose answer is yet to be taken.
-    pub(crate) fn has_asked_ahead(&self) -> bool {
-        self.ahead.is_some()
-    }
-
-    /// Gives up the answer to the report that was sent ahead, which is out of date. Returns whether the entry has a
-    /// place from before.
-    pub(crate) fn gives_up_answer(&mut self) -> bool {
-        if let Some(question) = self.ahead.take() {
-            self.unanswered = Some(question);
-        }
-        self.place != 0
     }
 
     fn report_to_send(&mut self) -> Arc<Job> {
@@ -388,6 +360,14 @@ impl Entry {
     /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.
     pub(crate) fn is_declined(&self) -> bool {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
+    }
+}
+
+/// Whether a node has not taken the entry, and has said so.
+fn is_refused(answer: &Result<Reply, NodeError>) -> bool {
+    match answer {
+        Ok(reply) => !matches!(reply, Reply::Queued { .. }),
+        Err(error) => !error.may_have_run,
     }
 }
 

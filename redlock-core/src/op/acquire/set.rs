@@ -151,7 +151,14 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{MemoryNode, Redlock, node::intercepted::far_away, testing::nodes};
+    use crate::{
+        MemoryNode, Redlock,
+        node::intercepted::far_away,
+        options::LockOptions,
+        resources::Resources,
+        testing::nodes,
+        wait::{FailedAttempt, Joined},
+    };
 
     const MS: Duration = Duration::from_millis(1);
     const MINUTE: Duration = Duration::from_secs(60);
@@ -184,6 +191,28 @@ mod tests {
         for (place, count) in [(19, 8), (20, 4), (21, 2), (22, 1), (23, 1), (24, 1)] {
             let ms = 1000 * u64::try_from(place).unwrap();
             assert_eq!(after(place, ms), Some(place + 1..place + 1 + count));
+        }
+    }
+
+    /// It must not hold up the other clients.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_a_quorum_joins_no_queue_ahead() {
+        let redlock = Redlock::builder().nodes(nodes(3)).wait(MINUTE).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        let client = redlock.client();
+        let terms = client.settings.terms(&LockOptions::new()).unwrap();
+        for no_quorum in [true, false] {
+            let now = client.nodes.clock.now();
+            let request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+            let Joined::First(mut front) = client.queues.join(&request.key, request.wants(), now)
+            else {
+                panic!("another request is before it");
+            };
+            let failure = FailedAttempt { no_quorum, ..FailedAttempt::full() };
+            let end = now + MINUTE;
+            let pause = Pause { begun: now, end, failure: Some(&failure), last: None };
+            request.ask_ahead(&mut front, &pause).unwrap();
+            assert_eq!(front.entry.is_some(), !no_quorum);
         }
     }
 
@@ -225,5 +254,31 @@ mod tests {
         let begun = Instant::now();
         drop(waits.await.unwrap().unwrap());
         assert!(begun.elapsed() <= 8 * ROUND_TRIP, "{:?}", begun.elapsed());
+    }
+
+    /// The turn for a later key comes while the set looks at the key before.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_keeps_the_turns_that_come_before_it_looks() {
+        for released_after in [5, 12, 16, 22] {
+            let nodes = nodes(3);
+            let [holder, ours, single] = clients(&nodes).await;
+            let keys = keys(6);
+            let [first, third, fourth] = [0, 2, 3].map(|it: usize| holder.lock(&*keys[it]));
+            let (first, third, fourth) =
+                (first.await.unwrap(), third.await.unwrap(), fourth.await.unwrap());
+            let set = tokio::spawn(ours.lock_all(keys.clone()).into_future());
+            sleep(5 * ROUND_TRIP).await;
+            drop(first);
+            let begun = Instant::now();
+            let single = tokio::spawn(single.lock(&*keys[2]).into_future());
+            sleep(released_after * MS).await;
+            drop(third);
+            sleep(100 * MS - released_after * MS).await;
+            drop(fourth);
+            drop(set.await.unwrap().unwrap());
+            assert!(begun.elapsed() < 200 * MS, "{released_after}: {:?}", begun.elapsed());
+            assert!(!single.is_finished());
+            drop(single.await.unwrap().unwrap());
+        }
     }
 }

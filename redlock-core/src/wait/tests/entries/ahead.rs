@@ -78,3 +78,76 @@ async fn an_entry_that_was_sent_ahead_leaves_the_queue() {
     assert_eq!(waiters(&holder).await, 0);
     drop(guard);
 }
+
+/// Another client would have it.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_came_after_the_answer_is_not_given_up() {
+    for waits_elsewhere in [false, true] {
+        let (nodes, [_, ours], guard) = held(1).await;
+        let (next, other) = (client(&nodes), client(&nodes));
+        drop(next.lock("warm").await.unwrap());
+        let mut entry = entry(&ours);
+        entry.ask_ahead();
+        // Places are times in milliseconds.
+        sleep(5 * MS).await;
+        let mut behind = entry_of(&next, 2);
+        assert_eq!(position(&mut behind).await.ahead, 1);
+        drop(guard);
+        sleep(MS).await;
+        assert_eq!(entry.take_signal(), Some(Signal::Turn));
+        if waits_elsewhere {
+            assert!(entry.gives_up_answer(), "it has its turn");
+        }
+        // It knows its place, to which it comes back.
+        let _taken = other.try_lock("r").await.unwrap();
+        assert_eq!(position(&mut entry).await.ahead, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_ahead_again_after_it_gave_an_answer_up() {
+    let (_nodes, [_, ours], _guard) = held(1).await;
+    let mut entry = entry(&ours);
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    for _ in 0..2 {
+        entry.ask_ahead();
+        sleep(MS).await;
+        assert!(entry.has_asked_ahead());
+        assert!(entry.gives_up_answer());
+    }
+    // One is enough until it is answered.
+    let node = &ours.client().nodes[0];
+    node.fill(true);
+    entry.ask_ahead();
+    assert!(entry.gives_up_answer());
+    entry.ask_ahead();
+    assert!(!entry.has_asked_ahead());
+    assert_eq!(node.fill(false).len(), 1);
+    sleep(MS).await;
+    entry.ask_ahead();
+    assert!(entry.has_asked_ahead());
+}
+
+/// To leave a queue that has not taken the entry must not end the turn of another waiter.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_refused_what_was_asked_ahead_has_no_turn_to_pass_on() {
+    let left = Arc::<Mutex<Vec<Action>>>::default();
+    let seen = Arc::clone(&left);
+    let spec = intercepted("a", move |sender, _, commands| {
+        let actions = commands.iter().map(|it| it.action);
+        seen.lock().extend(actions.filter(|it| matches!(it, Action::Leave { .. })));
+        if !commands.iter().any(|it| matches!(it.action, Action::Join { .. })) {
+            return sender.send(commands);
+        }
+        ready(vec![Ok(Reply::Full); commands.len()]).boxed()
+    });
+    let ours = Redlock::builder().over(vec![spec]);
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    entry.ask_ahead();
+    sleep(MS).await;
+    assert!(!entry.gives_up_answer());
+    drop(entry);
+    sleep(MS).await;
+    assert!(matches!(left.lock()[..], [Action::Leave { again: true }]), "{:?}", left.lock());
+}
