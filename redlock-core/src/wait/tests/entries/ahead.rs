@@ -86,21 +86,20 @@ async fn a_turn_that_came_after_the_answer_is_not_given_up() {
         let (nodes, [_, ours], guard) = held(1).await;
         let (next, other) = (client(&nodes), client(&nodes));
         drop(next.lock("warm").await.unwrap());
-        let mut entry = entry(&ours);
-        entry.ask_ahead();
-        // Places are times in milliseconds.
-        sleep(5 * MS).await;
-        let mut behind = entry_of(&next, 2);
+        let mut first = entry(&ours);
+        first.ask_ahead();
+        sleep(MS).await;
+        let mut behind = entry(&next);
         assert_eq!(position(&mut behind).await.ahead, 1);
         drop(guard);
         sleep(MS).await;
-        assert_eq!(entry.take_signal(), Some(Signal::Turn));
+        assert_eq!(first.take_signal(), Some(Signal::Turn));
         if waits_elsewhere {
-            assert!(entry.gives_up_answer(), "it has its turn");
+            assert!(first.gives_up_answer(), "it has its turn");
         }
         // It knows its place, to which it comes back.
         let _taken = other.try_lock("r").await.unwrap();
-        assert_eq!(position(&mut entry).await.ahead, 0);
+        assert_eq!(position(&mut first).await.ahead, 0);
     }
 }
 
