@@ -68,11 +68,12 @@ macro_rules! call_settings {
                 /// resource. Unset by default: a lock, with one holder.
                 ///
                 /// Permits are given in the order in which clients wait. Where several are free, a client is given
-                /// its share of them. If a holder crashes, its permit is free again after the ttl. It is a [`Config`](crate::LockError::Config) error to combine permits with
-                /// `fenced` or `shared`, or with a set of resources. One attempt may try up to four permits in turn,
-                /// because another client can take a permit that looked free. A permit cannot be given to another
-                /// process. [`inspect`](crate::Redlock::inspect) of the resource shows no permits: each permit is a
-                /// lock with its own name, such as `job:{redlock:job}:permit:0` for the resource `job` with the
+                /// its share of them. If a holder crashes, its permit is free again after the ttl. It is a
+                /// [`Config`](crate::LockError::Config) error to combine permits with `fenced` or `shared`, or with
+                /// a set of resources. One attempt may try up to four permits in turn, because another client can
+                /// take a permit that looked free. A permit cannot be given to another process.
+                /// [`inspect`](crate::Redlock::inspect) of the resource shows no permits: each permit is a lock
+                /// with its own name, such as `job:{redlock:job}:permit:0` for the resource `job` with the
                 /// prefix `redlock:`.
                 permits: u32;
             }

@@ -145,6 +145,28 @@ async fn a_client_that_is_far_away_gets_its_permits_beside_a_crowd_that_is_near(
     }
 }
 
+/// The node of the queue is near, and the others are far away. A permit is back long before they could have answered.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_kept_until_its_key_is_there_and_no_longer() {
+    let nodes = nodes(3);
+    let near = |index| if index == 0 { MS } else { 20 * MS };
+    let far = || {
+        let each = nodes.iter().enumerate();
+        each.map(|(index, it)| far_away(it.name(), it, near(index))).collect()
+    };
+    let clients = [(); 2].map(|()| Redlock::builder().ttl(TTL).over(far()));
+    for client in &clients {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let mut names = (0..1000).map(|number| format!("r{number}"));
+    let name = names.find(|it| is_kept_by_first(&clients[0], it)).unwrap();
+    let end = Instant::now() + 5 * SECOND;
+    let tasks = clients.iter().flat_map(|it| (0..40).map(|_| works(it.clone(), name.clone(), end)));
+    let turns = join_all(tasks.map(tokio::spawn).collect::<Vec<_>>()).await;
+    let all: u32 = turns.into_iter().map(Result::unwrap).sum();
+    assert!(all > 1000, "{all}");
+}
+
 /// Takes one of 64 permits for a fifth of a second, again and again until `end`. Returns how often.
 async fn keeps(client: Redlock, end: Instant) -> u32 {
     let mut turns = 0;
