@@ -26,13 +26,20 @@ local milliseconds = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format('%.0f', milliseconds)
 local microseconds = time[1] * 1000000 + time[2]
 
--- The places of permits that clients were told of a moment ago, and whose keys they have yet to set.
+-- How long a client counts that has asked, and the most that what it was told of is kept for it, in ms. One that wants
+-- permits all the time is in the queue only now and then: while it asks, and while it has its turn, it is not.
+local RECENT = 1000
+
+-- The places of permits that clients were told of a moment ago, and whose keys they may have yet to set. Another client
+-- that is nearer would set them first.
 local coming, spoken_for = line .. ':coming', {}
 redis.pcall('ZREMRANGEBYSCORE', coming, '-inf', string.format('%.0f', microseconds))
-for _, it in ipairs(redis.pcall('ZRANGE', coming, 0, -1)) do
-  local place = (it - begin) % count + 1
-  if number(place) == tonumber(it) and redis.call('EXISTS', prefix .. it) == 0 then
-    spoken_for[#spoken_for + 1] = place
+local told_of = redis.pcall('ZRANGE', coming, 0, -1, 'WITHSCORES')
+for at = 1, #told_of, 2 do
+  local left = told_of[at + 1] - microseconds
+  -- A score in the distant future is from before the clock was set back.
+  if 0 < left and left <= 1000 * RECENT and tonumber(told_of[at]) < count then
+    spoken_for[(told_of[at] - begin) % count + 1] = true
   end
 end
 
@@ -42,22 +49,22 @@ local function free(first, last)
   for place = #names + 1, last do
     names[place] = prefix .. format('%.0f', number(place))
   end
-  local some = last - first + 1 - redis.call('EXISTS', unpack(names, first, last))
-  for _, place in ipairs(spoken_for) do
-    if first <= place and place <= last then
-      some = some - 1
+  if not next(spoken_for) then
+    return last - first + 1 - redis.call('EXISTS', unpack(names, first, last))
+  end
+  local looked = {}
+  for place = first, last do
+    if not spoken_for[place] then
+      looked[#looked + 1] = names[place]
     end
   end
-  return some
+  return #looked > 0 and #looked - redis.call('EXISTS', unpack(looked)) or 0
 end
 
 local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
 local waiting = redis.pcall('EXISTS', line .. ':queue')
 local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
 
--- How long a client counts that has asked, in ms. One that wants permits all the time is in the queue only now and
--- then: while it asks, and while it has its turn, it is not.
-local RECENT = 1000
 local askers = line .. ':askers'
 redis.pcall('ZREMRANGEBYSCORE', askers, '-inf', string.format('%.0f', milliseconds - RECENT))
 
@@ -89,16 +96,26 @@ local enough = is_wanted and kept + 2 or 1
 if others > 0 then
   enough = kept + most * (others + 1) + 1
 end
-local seen, first, last = 0
--- The usual case is that one of the first is free. In small parts, the first of them is found soon.
-local from, size = 1, 4
-while from <= count and seen < enough do
-  local to = math.min(from + size - 1, count)
-  local some = free(from, to)
-  if seen == 0 and some > 0 then
-    first, last = from, to
+local seen, first, last
+local function look()
+  seen, first, last = 0, nil, nil
+  -- The usual case is that one of the first is free. In small parts, the first of them is found soon.
+  local from, size = 1, 4
+  while from <= count and seen < enough do
+    local to = math.min(from + size - 1, count)
+    local some = free(from, to)
+    if seen == 0 and some > 0 then
+      first, last = from, to
+    end
+    seen, from, size = seen + some, to + 1, math.min(4 * size, 128)
   end
-  seen, from, size = seen + some, to + 1, math.min(4 * size, 128)
+end
+look()
+if had_turn and seen == 0 and next(spoken_for) then
+  -- The one that was released for it may be among them.
+  spoken_for, most = {}, 1
+  look()
+  seen = math.min(seen, 1)
 end
 if is_wanted and seen - kept < 1 and not had_turn then
   return {}

@@ -160,7 +160,7 @@ impl Request<'_> {
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let (most, asker) = (self.has_use_for(front), self.client.asker());
-        // Its answer, and the command that sets the key, take one round trip. A release comes two after the question.
+        // Its answer, and the command that sets the key, take one round trip. A release hardly comes before two.
         let keeps = nodes.get(node).map_or(Duration::ZERO, NodeHandle::round_trip).mul_f64(1.5);
         let job = Job::new(&claim, Action::FindPermits { count, from, most, asker, keeps });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {

@@ -1,5 +1,7 @@
 //! The turns of waiters for permits.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::{late::Stretch, *};
 use crate::node::{Told, queue_keys};
 
@@ -138,4 +140,59 @@ async fn many_permits_are_found_as_a_node_in_memory_finds_them() {
         }
     })
     .await;
+}
+
+/// A user that may not write down that it asks sees no other client that asks either.
+#[tokio::test]
+async fn a_user_that_is_not_seen_is_told_of_one_permit() {
+    again_if_late(async |stretch| {
+        let mut server = Server::start();
+        for (rights, told) in [
+            ("", [4, 2]),
+            ("-zrange", [4, 4]),
+            ("-zremrangebyscore", [4, 2]),
+            ("-zadd", [1, 1]),
+            ("-zcard", [1, 1]),
+            ("-@sortedset", [1, 1]),
+        ] {
+            server.admin("FLUSHALL");
+            server
+                .admin(&format!("ACL SETUSER locks reset on >{CANARY} ~redlock:* +@all {rights}"));
+            let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+            let any = claim(&crate::node::queue_keys::permit("redlock:a", 0), "any");
+            stretch.begins();
+            for (asker, told) in (1..).zip(told) {
+                let keeps = Duration::from_secs(1);
+                let find = Action::FindPermits { count: 9, from: 0, most: 4, asker, keeps };
+                let Ok(Reply::Permits { free, .. }) = act(&mut *node, &any, find).await else {
+                    panic!("{rights}");
+                };
+                assert_eq!(free.len(), told, "{rights} {asker}");
+            }
+            stretch.ends();
+        }
+    })
+    .await;
+}
+
+/// What a client was told of is not hidden from others for longer than it takes, whatever the clock does.
+#[tokio::test]
+async fn permits_that_a_client_was_told_of_are_kept_for_a_moment_and_no_longer() {
+    let mut server = Server::start();
+    for rights in ["", "-zremrangebyscore"] {
+        server.admin("FLUSHALL");
+        server.admin(&format!("ACL SETUSER locks reset on >{CANARY} ~redlock:* +@all {rights}"));
+        let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+        let any = claim(&crate::node::queue_keys::permit("redlock:a", 0), "any");
+        let keeps = Duration::from_micros(1);
+        let find = Action::FindPermits { count: 2, from: 0, most: 2, asker: 1, keeps };
+        // As from before the clock was set back, and of a client that knows of more permits.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+        let coming = "redlock:a:{redlock:a}:permit:coming";
+        server.admin(&format!("ZADD {coming} 9000000000000000 0 {} 7", now + 900_000));
+        for _ in 0..3 {
+            let both = Reply::Permits { free: vec![0, 1], told: Told::default() };
+            assert_eq!(act(&mut *node, &any, find).await, Ok(both), "{rights}");
+        }
+    }
 }

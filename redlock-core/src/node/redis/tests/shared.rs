@@ -311,38 +311,6 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
     .await;
 }
 
-/// A user that may not write down that it asks sees no other client that asks either.
-#[tokio::test]
-async fn a_user_that_is_not_seen_is_told_of_one_permit() {
-    again_if_late(async |stretch| {
-        let mut server = Server::start();
-        for (rights, told) in [
-            ("", [4, 2]),
-            ("-zrange", [4, 4]),
-            ("-zadd", [1, 1]),
-            ("-zcard", [1, 1]),
-            ("-@sortedset", [1, 1]),
-        ] {
-            server.admin("FLUSHALL");
-            server
-                .admin(&format!("ACL SETUSER locks reset on >{CANARY} ~redlock:* +@all {rights}"));
-            let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
-            let any = claim(&crate::node::queue_keys::permit("redlock:a", 0), "any");
-            stretch.begins();
-            for (asker, told) in (1..).zip(told) {
-                let keeps = Duration::from_secs(1);
-                let find = Action::FindPermits { count: 9, from: 0, most: 4, asker, keeps };
-                let Ok(Reply::Permits { free, .. }) = act(&mut *node, &any, find).await else {
-                    panic!("{rights}");
-                };
-                assert_eq!(free.len(), told, "{rights} {asker}");
-            }
-            stretch.ends();
-        }
-    })
-    .await;
-}
-
 /// A script looks at several at once, and at some of them one by one.
 #[tokio::test]
 async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {

@@ -167,6 +167,42 @@ async fn a_permit_is_kept_until_its_key_is_there_and_no_longer() {
     assert!(all > 1000, "{all}");
 }
 
+/// The holder has a quorum of near nodes, and the node of the queue is far away: the key is back before the node expects
+/// it. The waiter that has the turn for it finds it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_finds_the_permit_of_its_turn_although_another_client_was_told_of_it() {
+    let nodes = nodes(3);
+    let client = |delays: [u32; 3]| {
+        let each = nodes.iter().zip(delays);
+        let far = each.map(|(it, ms)| far_away(it.name(), it, ms * MS / 2)).collect();
+        Redlock::builder().ttl(TTL).node_timeout(SECOND).wait(60 * SECOND).over(far)
+    };
+    let [holder, first, second] = [[2, 2, 2], [100, 2, 2], [2, 100, 100]].map(client);
+    for client in [&holder, &first, &second] {
+        for _ in 0..8 {
+            drop(client.lock("warm").await.unwrap());
+            sleep(SECOND).await;
+        }
+    }
+    let mut names = (0..1000).map(|number| format!("r{number}"));
+    let name = names.find(|it| is_kept_by_first(&holder, it)).unwrap();
+    let held = holder.lock(&*name).permits(1).await.unwrap();
+    let takes = |client: &Redlock| {
+        let permit = client.lock(&*name).permits(1).into_future();
+        tokio::spawn(async move {
+            drop(permit.await.unwrap());
+            Instant::now()
+        })
+    };
+    let first = takes(&first);
+    sleep(SECOND).await;
+    let second = takes(&second);
+    sleep(3 * SECOND).await;
+    drop(held);
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    assert!(second - first < 300 * MS, "{:?}", second - first);
+}
+
 /// Takes one of 64 permits for a fifth of a second, again and again until `end`. Returns how often.
 async fn keeps(client: Redlock, end: Instant) -> u32 {
     let mut turns = 0;
