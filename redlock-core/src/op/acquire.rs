@@ -297,9 +297,9 @@ impl Request<'_> {
             }
             Chance::Behind => return Err(self.out_of_time(failure)),
             Chance::Turn if self.permits.is_some() => {
-                // The node that gives the turns may have forgotten the permits.
-                let was_asked = failure.is_some_and(|failure| failure.was_asked);
-                self.hesitate(fronts, was_asked && self.last == Some(chance)).await?;
+                // The node that gives the turns may have forgotten the permits, or others may be away.
+                let in_vain = failure.is_some_and(|failure| failure.was_asked || failure.no_quorum);
+                self.hesitate(fronts, in_vain && self.last == Some(chance)).await?;
             }
             Chance::Turn
             | Chance::Free
