@@ -4,8 +4,11 @@
 //! front of that queue also follows the lock on the node that keeps the queue, or watches it on all nodes:
 //! a holder that crashed, or that does not know the queue, gives no turns. A client without a queue watches.
 
+mod news;
+
 use std::time::Duration;
 
+pub(super) use self::news::{Conclusion, Reported, Step, Surroundings, WatchState};
 use super::{circumstances::Circumstances, doubt::Doubt, retries::Chance};
 use crate::{
     clock::Moment,
@@ -14,74 +17,6 @@ use crate::{
 
 /// A client watches the lock when more reports in a row than this were not answered in time.
 const MOST_UNANSWERED: u32 = 2;
-
-/// What a client has at one moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Surroundings {
-    pub(super) now: Moment,
-    /// The client stands in the queue between clients.
-    pub(super) in_queue: bool,
-    pub(super) watch: WatchState,
-    /// Until when another client has its turn, if one has it now.
-    pub(super) turn_of_others: Option<Moment>,
-}
-
-/// How the client hears of changes of the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WatchState {
-    None,
-    /// The node that keeps the queue tells of them, and no other node.
-    Keeper,
-    /// A quorum of nodes will not report a change.
-    Unarmed,
-    Armed,
-}
-
-/// The answer of the queue to a report.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Reported {
-    pub(super) now: Moment,
-    pub(super) report: Report,
-    /// A push that came before the answer. It says more than the answer: the lock reads as free also when
-    /// the waiter before this one was given it and has not set it yet.
-    pub(super) signal: Option<Signal>,
-    /// The node that keeps the queue pushes to this client.
-    pub(super) has_pushes: bool,
-    /// Until when another client has its turn, if one has it now.
-    pub(super) turn_of_others: Option<Moment>,
-    /// The client watches the lock on all nodes.
-    pub(super) has_watch: bool,
-    /// How long after this answer the client looks again where no node pushes. It differs from time to time: a
-    /// client that is far away, and looks at the same moment of each turn, would miss all of its own.
-    pub(super) looks_after: Duration,
-    /// How far to rely on the answer if it says that the lock is free.
-    pub(super) doubt: Doubt,
-}
-
-/// The next step of a client that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Report to the queue between clients that this client is alive, and read its state.
-    Report,
-    /// Have the node that keeps the queue tell of changes of the lock.
-    Follow,
-    /// Have all nodes report when the lock is free.
-    Watch,
-    /// Stop waiting.
-    End(Chance),
-    /// Sleep until then. A request behind this one that would have asked by now wakes the client, if
-    /// it has waited for `quiet`.
-    Sleep { until: Moment, quiet: Duration },
-}
-
-/// The conclusion from an answer of the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Conclusion {
-    Wait,
-    End(Chance),
-    /// No node keeps the queue.
-    LeaveQueue,
-}
 
 /// A queue that does not move.
 #[derive(Debug, Clone, Copy)]
