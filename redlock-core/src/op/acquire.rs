@@ -23,6 +23,8 @@ mod request;
 mod retries;
 mod set;
 mod target;
+#[cfg(test)]
+mod testing;
 mod unclaimed;
 mod waiting;
 

@@ -270,9 +270,9 @@ impl Entry {
     /// Sends a report, unless this node has yet to answer the one before: in a crowd, reports wait for a long time before
     /// they are sent, and each waiter would have more and more of them (rule 18).
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
-        // The one before may not listen for what this one has to.
+        // The one before may not listen for what this one has to, or may be for the node before.
         let may_stand_in = self.reports != 0;
-        if !may_stand_in || self.ahead.as_ref().is_some_and(|it| it.node() != node) {
+        if !may_stand_in {
             self.gives_up_answer();
         }
         let ahead = self.ahead.take();

@@ -153,11 +153,14 @@ mod tests {
     use crate::{
         Redlock, Restarts,
         node::{Command, intercepted::silent},
-        op::acquire::{circumstances::Pause, request::Request, retries::Chance},
+        op::acquire::{
+            circumstances::Pause,
+            retries::Chance,
+            testing::{first_request, terms},
+        },
         options::LockOptions,
-        resources::Resources,
         testing::nodes,
-        wait::{FailedAttempt, Joined},
+        wait::FailedAttempt,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -295,13 +298,9 @@ mod tests {
         }
         let _reading = holder.lock("r").shared().await.unwrap();
         let client = writer.client();
-        let terms = client.settings.terms(&LockOptions::new()).unwrap();
-        let now = client.nodes.clock.now();
-        let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+        let (terms, now) = (terms(client, &LockOptions::new()), client.nodes.clock.now());
+        let (mut request, mut front) = first_request(client, &terms, now);
         let key = Arc::clone(&request.key);
-        let Joined::First(mut front) = client.queues.join(&key, request.wants(), now) else {
-            panic!("another request is before it");
-        };
         let barrier = Barrier::raise(&client.nodes, &key, 0, "writer".to_owned(), false);
         request.barriers.get_or_insert_default().add(barrier);
         let reads = tokio::spawn(reader.lock("r").shared().into_future());

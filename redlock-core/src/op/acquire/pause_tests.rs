@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::{fronts::Fronts, request::Request, retries::Chance};
+use super::{
+    fronts::Fronts,
+    retries::Chance,
+    testing::{first_request, terms},
+};
 use crate::{
     Redlock,
     options::LockOptions,
-    resources::Resources,
     testing::nodes,
-    wait::{FailedAttempt, Joined, queue_node},
+    wait::{FailedAttempt, queue_node},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,12 +27,8 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
     drop(ours.lock("warm").await.unwrap());
     let held = holder.lock("r").await.unwrap();
     let client = ours.client();
-    let terms = client.settings.terms(&LockOptions::new()).unwrap();
-    let now = client.nodes.clock.now();
-    let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
-    let Joined::First(front) = client.queues.join(&request.key, request.wants(), now) else {
-        panic!("another request is before it");
-    };
+    let (terms, now) = (terms(client, &LockOptions::new()), client.nodes.clock.now());
+    let (mut request, front) = first_request(client, &terms, now);
     let keeper = queue_node(&client.nodes, &request.key).unwrap();
     let mut fronts = Fronts::one(front);
     // Each attempt in vain doubles the hesitation.
@@ -60,15 +59,12 @@ async fn only_an_attempt_that_a_quorum_answered_ends_the_deafness() {
     let redlock = Redlock::builder().nodes(nodes(3)).wait(MINUTE).build().unwrap();
     drop(redlock.lock("warm").await.unwrap());
     let client = redlock.client();
-    let terms = client.settings.terms(&LockOptions::new()).unwrap();
+    let terms = terms(client, &LockOptions::new());
     for (was_asked, no_quorum, ends) in
         [(false, false, false), (false, true, false), (true, true, false), (true, false, true)]
     {
         let now = client.nodes.clock.now();
-        let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
-        let Joined::First(front) = client.queues.join(&request.key, request.wants(), now) else {
-            panic!("another request is before it");
-        };
+        let (mut request, front) = first_request(client, &terms, now);
         request.wake_backoff.notified_without_quorum();
         let failure = FailedAttempt { was_asked, no_quorum, ..FailedAttempt::full() };
         let mut fronts = Fronts::one(front);

@@ -1,6 +1,7 @@
 //! Permits of one resource, over in-memory nodes.
 
 mod found;
+mod pauses;
 mod together;
 mod turns;
 
@@ -20,8 +21,9 @@ use super::{
     Granted,
     circumstances::Pause,
     fronts::Fronts,
-    request::{Permits, Request},
+    request::Request,
     retries::Chance,
+    testing::{permit_request, terms},
 };
 use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released, Restarts,
@@ -34,7 +36,6 @@ use crate::{
     },
     options::LockOptions,
     resources::Resources,
-    settings::Terms,
     testing::{are_empty, nodes},
     wait::{Entry, FailedAttempt, Front, Joined, Report, Signal, queue_node},
 };
@@ -77,23 +78,6 @@ async fn so_many_hold_a_resource_and_no_more() {
 fn is_kept_by_first(client: &Redlock, name: &str) -> bool {
     let slot = queue_keys::permit(&client.client().key(name), 0);
     queue_node(&client.client().nodes, &slot) == Some(0)
-}
-
-/// A request for one of `count` permits of a resource, which is the first in its process.
-fn permit_request<'a>(
-    client: &'a Arc<Client>,
-    terms: &'a Terms,
-    count: u32,
-    now: Moment,
-) -> (Request<'a>, Front) {
-    let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
-    request.key = queue_keys::permit(&request.key, 0).into();
-    let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
-    let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
-        panic!("another request is before it");
-    };
-    (request, front)
 }
 
 /// Waits after an attempt that failed now, and that was made because of `last`.

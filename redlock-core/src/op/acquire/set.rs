@@ -154,10 +154,10 @@ mod tests {
     use crate::{
         MemoryNode, Redlock,
         node::intercepted::far_away,
+        op::acquire::testing::{first_request, terms},
         options::LockOptions,
-        resources::Resources,
         testing::nodes,
-        wait::{FailedAttempt, Joined},
+        wait::FailedAttempt,
     };
 
     const MS: Duration = Duration::from_millis(1);
@@ -200,14 +200,10 @@ mod tests {
         let redlock = Redlock::builder().nodes(nodes(3)).wait(MINUTE).build().unwrap();
         drop(redlock.lock("warm").await.unwrap());
         let client = redlock.client();
-        let terms = client.settings.terms(&LockOptions::new()).unwrap();
+        let terms = terms(client, &LockOptions::new());
         for no_quorum in [true, false] {
             let now = client.nodes.clock.now();
-            let request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
-            let Joined::First(mut front) = client.queues.join(&request.key, request.wants(), now)
-            else {
-                panic!("another request is before it");
-            };
+            let (request, mut front) = first_request(client, &terms, now);
             let failure = FailedAttempt { no_quorum, ..FailedAttempt::full() };
             let end = now + MINUTE;
             let pause = Pause { begun: now, end, failure: Some(&failure), last: None };

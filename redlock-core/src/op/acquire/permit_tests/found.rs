@@ -50,10 +50,6 @@ async fn warm_client(nodes: &[NodeSpec]) -> Redlock {
     redlock
 }
 
-fn terms(client: &Client, options: &LockOptions) -> Terms {
-    client.settings.terms(options).unwrap()
-}
-
 /// A task behind the front of this line that wants a permit on these terms.
 fn behind(client: &Client, front: &Front, options: &LockOptions) -> PendingTurn {
     let (wants, now) = (Wants::new(&terms(client, options), false), client.nodes.clock.now());

@@ -98,7 +98,7 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     drop(ours.lock("warm").await.unwrap());
     let held = theirs.lock("r").permits(1).await.unwrap();
     let client = ours.client();
-    let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
+    let terms = terms(client, &LockOptions::default().permits(1));
     let now = client.nodes.clock.now();
     let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
@@ -125,7 +125,7 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
         let client = ours.client();
         let taken: Vec<_> = theirs.client().leases.registry.all();
         let [first, second] = [0, 1].map(|it: usize| Arc::clone(&taken[it].claim().key));
-        let terms = client.settings.terms(&LockOptions::default().permits(3)).unwrap();
+        let terms = terms(client, &LockOptions::default().permits(3));
         let now = client.nodes.clock.now();
         let (mut request, mut front) = permit_request(client, &terms, 3, now);
         // That of a permit which stays taken.
@@ -168,7 +168,7 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     drop(ours.lock("warm").await.unwrap());
     let held = theirs.lock("r").permits(1).await.unwrap();
     let client = ours.client();
-    let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
+    let terms = terms(client, &LockOptions::default().permits(1));
     let now = client.nodes.clock.now();
     let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
@@ -348,33 +348,4 @@ async fn a_waiter_that_was_refused_in_its_turn_looks_again_soon() {
     }
     let longest = turns.join_all().await;
     assert!(longest.iter().all(|it| *it < SECOND), "{longest:?}");
-}
-
-/// The node may have forgotten the permits: its turns would pass round without a pause.
-#[tokio::test(start_paused = true)]
-async fn a_turn_ends_a_hesitation_unless_it_is_for_a_permit() {
-    for is_for_permit in [true, false] {
-        let nodes = nodes(3);
-        let [ours, theirs] = [client(&nodes), client(&nodes)];
-        drop(ours.lock("warm").await.unwrap());
-        let held = theirs.lock("r").permits(1).await.unwrap();
-        let client = ours.client();
-        let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 1, now);
-        joins_queue(&mut request, &mut front, now + 60 * SECOND).await;
-        let mut fronts = Fronts::one(front);
-        // Each turn in vain doubles the pause.
-        for _ in 0..8 {
-            request.hesitate(&mut fronts, true).await.unwrap();
-        }
-        held.release().await.unwrap();
-        sleep(SECOND / 100).await;
-        if !is_for_permit {
-            request.permits = None;
-        }
-        let begun = Instant::now();
-        request.hesitate(&mut fronts, true).await.unwrap();
-        assert_eq!(begun.elapsed() > Duration::ZERO, is_for_permit);
-    }
 }

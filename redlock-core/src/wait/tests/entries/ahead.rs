@@ -150,3 +150,18 @@ async fn a_node_that_refused_what_was_asked_ahead_has_no_turn_to_pass_on() {
     sleep(MS).await;
     assert!(matches!(left.lock()[..], [Action::Leave { again: true }]), "{:?}", left.lock());
 }
+
+/// The next node has not heard of the waiter.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_a_node_that_does_not_keep_the_queue_any_more_is_given_up() {
+    let (nodes, [holder, ours], _guard) = held(3).await;
+    let mut entry = entry(&ours);
+    entry.ask_ahead();
+    sleep(MS).await;
+    assert_eq!(waiters(&holder).await, 1);
+    nodes[keeper(&ours)].stop();
+    sleep(1000 * MS).await;
+    assert_eq!(waiters(&holder).await, 0);
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    assert_eq!(waiters(&holder).await, 1);
+}

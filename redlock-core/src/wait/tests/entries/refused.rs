@@ -2,28 +2,46 @@
 
 use super::*;
 
-/// Its user may not run the scripts of the queue.
-#[tokio::test(start_paused = true)]
-async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
+/// Three nodes whose user may not run the scripts of the queue, and how often they have refused them.
+fn without_queues() -> (Vec<NodeSpec>, Arc<AtomicUsize>) {
     let joins = Arc::new(AtomicUsize::new(0));
-    let nodes = ["a", "b", "c"].map(|name| {
+    let node = |name: &'static str| {
         let joins = Arc::clone(&joins);
         intercepted(name, move |sender, _, commands| {
             if !commands.iter().any(|it| matches!(it.action, Action::Join { .. })) {
                 return sender.send(commands);
             }
-            joins.fetch_add(1, SeqCst);
+            joins.fetch_add(commands.len(), SeqCst);
             let refused = NodeError::new(&name.into(), NodeErrorKind::Server, "NOPERM");
             ready(vec![Err(refused); commands.len()]).boxed()
         })
-    });
-    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.to_vec()));
+    };
+    (["a", "b", "c"].map(node).into(), joins)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
+    let (nodes, joins) = without_queues();
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.clone()));
     let _held = holder.lock("r").ttl(3000 * MS).await.unwrap();
     // Each renewal has it ask, and pause once more.
     ours.lock("r").wait(20_000 * MS).await.unwrap_err();
     assert_eq!(joins.load(SeqCst), 3);
     ours.lock("r").wait(40_000 * MS).await.unwrap_err();
     assert_eq!(joins.load(SeqCst), 9, "it asks once more after a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_does_not_ask_for_the_queues_of_its_other_keys_where_each_node_has_refused_one() {
+    let (nodes, joins) = without_queues();
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.clone()));
+    let keys: Vec<String> = (0..12).map(|number| format!("key {number:02}")).collect();
+    let held = holder.lock(&*keys[0]).await.unwrap();
+    let set = tokio::spawn(ours.lock_all(keys).wait(MINUTE).into_future());
+    sleep(5000 * MS).await;
+    drop(held);
+    drop(set.await.unwrap().unwrap());
+    assert_eq!(joins.load(SeqCst), 3);
 }
 
 /// A node whose queue answers so while it `refuses`.

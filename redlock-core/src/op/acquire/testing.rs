@@ -1,0 +1,55 @@
+//! Requests as they are when they are first in their process, for tests of what they do from there.
+
+use std::sync::Arc;
+
+use super::request::{Permits, Request};
+use crate::{
+    client::Client,
+    clock::Moment,
+    node::queue_keys,
+    options::LockOptions,
+    resources::Resources,
+    settings::Terms,
+    wait::{Front, Joined},
+};
+
+pub(super) fn terms(client: &Client, options: &LockOptions) -> Terms {
+    client.settings.terms(options).unwrap()
+}
+
+/// A request for the resource `r`.
+pub(super) fn first_request<'a>(
+    client: &'a Arc<Client>,
+    terms: &'a Terms,
+    now: Moment,
+) -> (Request<'a>, Front) {
+    let request = request(client, terms, now);
+    let front = joins(&request, &request.key, now);
+    (request, front)
+}
+
+/// A request for one of `count` permits of the resource `r`.
+pub(super) fn permit_request<'a>(
+    client: &'a Arc<Client>,
+    terms: &'a Terms,
+    count: u32,
+    now: Moment,
+) -> (Request<'a>, Front) {
+    let mut request = request(client, terms, now);
+    request.key = queue_keys::permit(&request.key, 0).into();
+    let line: Arc<str> = queue_keys::line(&request.key).into();
+    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
+    let front = joins(&request, &line, now);
+    (request, front)
+}
+
+fn request<'a>(client: &'a Arc<Client>, terms: &'a Terms, now: Moment) -> Request<'a> {
+    Request::new(client, Resources::One("r".to_owned()), terms, now, now)
+}
+
+fn joins(request: &Request<'_>, line: &Arc<str>, now: Moment) -> Front {
+    match request.client.queues.join(line, request.wants(), now) {
+        Joined::First(front) => front,
+        _ => panic!("another request is before it"),
+    }
+}
