@@ -298,8 +298,8 @@ mod tests {
         }
         let _reading = holder.lock("r").shared().await.unwrap();
         let client = writer.client();
-        let (terms, now) = (terms(client, &LockOptions::new()), client.nodes.clock.now());
-        let (mut request, mut front) = first_request(client, &terms, now);
+        let terms = terms(client, &LockOptions::new());
+        let (mut request, mut front) = first_request(client, &terms);
         let key = Arc::clone(&request.key);
         let barrier = Barrier::raise(&client.nodes, &key, 0, "writer".to_owned(), false);
         request.barriers.get_or_insert_default().add(barrier);
@@ -308,7 +308,7 @@ mod tests {
         assert!(!reads.is_finished(), "there is a barrier");
         let refused = FailedAttempt::full();
         let begun = request.now();
-        let pause = Pause { begun, end: now + MINUTE, failure: Some(&refused), last: None };
+        let pause = Pause { begun, end: begun + MINUTE, failure: Some(&refused), last: None };
         let waits = request.chance(&mut front, pause);
         // The reader passes its turn on to the writer.
         assert_eq!(timeout(3 * SECOND, waits).await.unwrap().unwrap(), Chance::Turn);

@@ -27,8 +27,8 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
     drop(ours.lock("warm").await.unwrap());
     let held = holder.lock("r").await.unwrap();
     let client = ours.client();
-    let (terms, now) = (terms(client, &LockOptions::new()), client.nodes.clock.now());
-    let (mut request, front) = first_request(client, &terms, now);
+    let terms = terms(client, &LockOptions::new());
+    let (mut request, front) = first_request(client, &terms);
     let keeper = queue_node(&client.nodes, &request.key).unwrap();
     let mut fronts = Fronts::one(front);
     // Each attempt in vain doubles the hesitation.
@@ -63,8 +63,7 @@ async fn only_an_attempt_that_a_quorum_answered_ends_the_deafness() {
     for (was_asked, no_quorum, ends) in
         [(false, false, false), (false, true, false), (true, true, false), (true, false, true)]
     {
-        let now = client.nodes.clock.now();
-        let (mut request, front) = first_request(client, &terms, now);
+        let (mut request, front) = first_request(client, &terms);
         request.wake_backoff.notified_without_quorum();
         let failure = FailedAttempt { was_asked, no_quorum, ..FailedAttempt::full() };
         let mut fronts = Fronts::one(front);

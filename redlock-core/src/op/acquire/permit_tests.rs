@@ -26,7 +26,7 @@ use super::{
     testing::{permit_request, terms},
 };
 use crate::{
-    LockError, LockHandle, MemoryNode, Redlock, Released, Restarts,
+    LockError, LockGuard, LockHandle, MemoryNode, Redlock, Released, Restarts,
     client::Client,
     clock::Moment,
     node::{
@@ -80,6 +80,14 @@ fn is_kept_by_first(client: &Redlock, name: &str) -> bool {
     queue_node(&client.client().nodes, &slot) == Some(0)
 }
 
+/// A client that knows the nodes, and the only permit of the resource, which another client has.
+async fn none_left(nodes: &[MemoryNode]) -> (Redlock, LockGuard) {
+    let (ours, theirs) = (client(nodes), client(nodes));
+    drop(ours.lock("warm").await.unwrap());
+    let held = theirs.lock("r").permits(1).await.unwrap();
+    (ours, held)
+}
+
 /// Waits after an attempt that failed now, and that was made because of `last`.
 async fn pauses(
     request: &mut Request<'_>,
@@ -92,7 +100,8 @@ async fn pauses(
     request.chance(front, pause).await.unwrap()
 }
 
-async fn joins_queue(request: &mut Request<'_>, front: &mut Front, end: Moment) -> Chance {
+async fn joins_queue(request: &mut Request<'_>, front: &mut Front) -> Chance {
+    let end = request.begun + 60 * SECOND;
     let chance = pauses(request, front, &FailedAttempt::full(), None, end).await;
     assert_eq!(chance, Chance::Free, "it looks whether a permit is free");
     chance

@@ -202,11 +202,10 @@ mod tests {
         let client = redlock.client();
         let terms = terms(client, &LockOptions::new());
         for no_quorum in [true, false] {
-            let now = client.nodes.clock.now();
-            let (request, mut front) = first_request(client, &terms, now);
+            let (request, mut front) = first_request(client, &terms);
             let failure = FailedAttempt { no_quorum, ..FailedAttempt::full() };
-            let end = now + MINUTE;
-            let pause = Pause { begun: now, end, failure: Some(&failure), last: None };
+            let (begun, end) = (request.begun, request.begun + MINUTE);
+            let pause = Pause { begun, end, failure: Some(&failure), last: None };
             request.ask_ahead(&mut front, &pause).unwrap();
             assert_eq!(front.entry.is_some(), !no_quorum);
         }

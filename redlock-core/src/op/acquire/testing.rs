@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::request::{Permits, Request};
 use crate::{
     client::Client,
-    clock::Moment,
     node::queue_keys,
     options::LockOptions,
     resources::Resources,
@@ -18,13 +17,9 @@ pub(super) fn terms(client: &Client, options: &LockOptions) -> Terms {
 }
 
 /// A request for the resource `r`.
-pub(super) fn first_request<'a>(
-    client: &'a Arc<Client>,
-    terms: &'a Terms,
-    now: Moment,
-) -> (Request<'a>, Front) {
-    let request = request(client, terms, now);
-    let front = joins(&request, &request.key, now);
+pub(super) fn first_request<'a>(client: &'a Arc<Client>, terms: &'a Terms) -> (Request<'a>, Front) {
+    let request = request(client, terms);
+    let front = joins(&request, &request.key);
     (request, front)
 }
 
@@ -33,22 +28,22 @@ pub(super) fn permit_request<'a>(
     client: &'a Arc<Client>,
     terms: &'a Terms,
     count: u32,
-    now: Moment,
 ) -> (Request<'a>, Front) {
-    let mut request = request(client, terms, now);
+    let mut request = request(client, terms);
     request.key = queue_keys::permit(&request.key, 0).into();
     let line: Arc<str> = queue_keys::line(&request.key).into();
     request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
-    let front = joins(&request, &line, now);
+    let front = joins(&request, &line);
     (request, front)
 }
 
-fn request<'a>(client: &'a Arc<Client>, terms: &'a Terms, now: Moment) -> Request<'a> {
+fn request<'a>(client: &'a Arc<Client>, terms: &'a Terms) -> Request<'a> {
+    let now = client.nodes.clock.now();
     Request::new(client, Resources::One("r".to_owned()), terms, now, now)
 }
 
-fn joins(request: &Request<'_>, line: &Arc<str>, now: Moment) -> Front {
-    match request.client.queues.join(line, request.wants(), now) {
+fn joins(request: &Request<'_>, line: &Arc<str>) -> Front {
+    match request.client.queues.join(line, request.wants(), request.begun) {
         Joined::First(front) => front,
         _ => panic!("another request is before it"),
     }

@@ -68,8 +68,7 @@ async fn a_request_has_a_permit_found_for_each_task_behind_it_that_could_use_it(
     for (ttl, count) in [(TTL, 2), (ROUND_TRIP * 8 + MS, 2), (ROUND_TRIP * 8 - MS, 0)] {
         let options = LockOptions::new().permits(9).ttl(ttl);
         let terms = terms(client, &options);
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 9, now);
+        let (mut request, mut front) = permit_request(client, &terms, 9);
         let fewer = options.clone().permits(8);
         let _behind = [&options, &options, &fewer, &options].map(|it| behind(client, &front, it));
         assert!(request.find_number(&mut front).await.unwrap());
@@ -111,9 +110,8 @@ async fn a_request_keeps_its_place_among_other_clients_until_it_has_a_permit() {
         let permits = (0..3).map(|_| other.lock("r").permits(3).into_future());
         let held = try_join_all(permits).await.unwrap();
         let terms = terms(client, &LockOptions::new().permits(3));
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 3, now);
-        joins_queue(&mut request, &mut front, now + 60 * SECOND).await;
+        let (mut request, mut front) = permit_request(client, &terms, 3);
+        joins_queue(&mut request, &mut front).await;
         if !taken {
             drop(held);
             sleep(SECOND).await;
@@ -138,8 +136,7 @@ async fn a_permit_that_comes_a_moment_later_is_given_to_the_next_task_that_wants
     let options = LockOptions::new().permits(3);
     for leaves in [false, true] {
         let terms = terms(client, &options);
-        let now = client.nodes.clock.now();
-        let (mut request, front) = permit_request(client, &terms, 3, now);
+        let (mut request, front) = permit_request(client, &terms, 3);
         let next = behind(client, &front, &options);
         // It knows no permit with the number 1.
         let last = behind(client, &front, &LockOptions::new().permits(1));

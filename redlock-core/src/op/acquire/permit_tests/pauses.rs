@@ -7,14 +7,11 @@ use super::*;
 async fn a_turn_ends_a_hesitation_unless_it_is_for_a_permit() {
     for is_for_permit in [true, false] {
         let nodes = nodes(3);
-        let [ours, theirs] = [client(&nodes), client(&nodes)];
-        drop(ours.lock("warm").await.unwrap());
-        let held = theirs.lock("r").permits(1).await.unwrap();
+        let (ours, held) = none_left(&nodes).await;
         let client = ours.client();
         let terms = terms(client, &LockOptions::default().permits(1));
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 1, now);
-        joins_queue(&mut request, &mut front, now + 60 * SECOND).await;
+        let (mut request, mut front) = permit_request(client, &terms, 1);
+        joins_queue(&mut request, &mut front).await;
         let mut fronts = Fronts::one(front);
         // Each turn in vain doubles the pause.
         for _ in 0..8 {
@@ -41,14 +38,11 @@ async fn a_turn_behind_one_that_was_in_vain_is_taken_after_a_pause() {
         (false, true, Chance::Notified, false),
     ] {
         let nodes = nodes(3);
-        let [ours, theirs] = [client(&nodes), client(&nodes)];
-        drop(ours.lock("warm").await.unwrap());
-        let held = theirs.lock("r").permits(1).await.unwrap();
+        let (ours, held) = none_left(&nodes).await;
         let client = ours.client();
         let terms = terms(client, &LockOptions::default().permits(1).wait(60 * SECOND));
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 1, now);
-        joins_queue(&mut request, &mut front, now + 60 * SECOND).await;
+        let (mut request, mut front) = permit_request(client, &terms, 1);
+        joins_queue(&mut request, &mut front).await;
         held.release().await.unwrap();
         sleep(SECOND / 100).await;
         if no_quorum {

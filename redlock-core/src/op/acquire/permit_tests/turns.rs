@@ -94,15 +94,12 @@ async fn a_request_goes_behind_those_that_wait_in_its_process() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let nodes = nodes(3);
-    let (ours, theirs) = (client(&nodes), client(&nodes));
-    drop(ours.lock("warm").await.unwrap());
-    let held = theirs.lock("r").permits(1).await.unwrap();
+    let (ours, held) = none_left(&nodes).await;
     let client = ours.client();
     let terms = terms(client, &LockOptions::default().permits(1));
-    let now = client.nodes.clock.now();
-    let (mut request, mut front) = permit_request(client, &terms, 1, now);
-    let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-    let chance = joins_queue(&mut request, &mut front, end).await;
+    let (mut request, mut front) = permit_request(client, &terms, 1);
+    let (end, full) = (request.begun + 60 * SECOND, FailedAttempt::full());
+    let chance = joins_queue(&mut request, &mut front).await;
     assert!(!request.find_number(&mut front).await.unwrap());
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
@@ -126,12 +123,11 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
         let taken: Vec<_> = theirs.client().leases.registry.all();
         let [first, second] = [0, 1].map(|it: usize| Arc::clone(&taken[it].claim().key));
         let terms = terms(client, &LockOptions::default().permits(3));
-        let now = client.nodes.clock.now();
-        let (mut request, mut front) = permit_request(client, &terms, 3, now);
+        let (mut request, mut front) = permit_request(client, &terms, 3);
         // That of a permit which stays taken.
         request.key = first;
-        let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-        let chance = joins_queue(&mut request, &mut front, end).await;
+        let (end, full) = (request.begun + 60 * SECOND, FailedAttempt::full());
+        let chance = joins_queue(&mut request, &mut front).await;
         assert!(!request.find_number(&mut front).await.unwrap());
         let mut last = chance;
         if by_question {
@@ -169,10 +165,9 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let held = theirs.lock("r").permits(1).await.unwrap();
     let client = ours.client();
     let terms = terms(client, &LockOptions::default().permits(1));
-    let now = client.nodes.clock.now();
-    let (mut request, mut front) = permit_request(client, &terms, 1, now);
-    let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-    let chance = joins_queue(&mut request, &mut front, end).await;
+    let (mut request, mut front) = permit_request(client, &terms, 1);
+    let (end, full) = (request.begun + 60 * SECOND, FailedAttempt::full());
+    let chance = joins_queue(&mut request, &mut front).await;
     let mut own = Entry::new(&client.nodes, front.key(), format!("{:040}.task", 1));
     assert!(matches!(own.report().await, Report::At(_)));
     let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
