@@ -53,7 +53,7 @@ pub(crate) struct Nodes {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = time,
+        value_parser = positive,
         default_value = "60s",
         env = "REDLOCK_MAX_TTL",
         global = true
@@ -70,7 +70,7 @@ pub(crate) struct Nodes {
     )]
     pub(crate) restarts: RestartPolicy,
     /// How long one command on one node may take. Default: 500ms, or a third of the ttl if that is shorter
-    #[arg(long, value_name = "TIME", value_parser = time, global = true)]
+    #[arg(long, value_name = "TIME", value_parser = positive, global = true)]
     pub(crate) node_timeout: Option<Duration>,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) wait: Duration,
     /// How long the lock outlives a crash of this process. Default: 30s, or --max-ttl if that is shorter
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) ttl: Option<Duration>,
     /// Stop the command when it has run for this long: it gets SIGTERM, and SIGKILL after --kill-after. The
     /// lock is held until it has ended
@@ -200,9 +200,18 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// A limit of zero would be over before the work began.
 fn limit(text: &str) -> Result<Duration, String> {
+    more_than_zero(text, "leave the option out for no limit")
+}
+
+/// Settings are derived from each other: an error of the library would name another option.
+fn positive(text: &str) -> Result<Duration, String> {
+    more_than_zero(text, "use a positive time")
+}
+
+fn more_than_zero(text: &str, advice: &str) -> Result<Duration, String> {
     match time(text)? {
-        Duration::ZERO => Err("zero: leave the option out for no limit".to_owned()),
-        limit => Ok(limit),
+        Duration::ZERO => Err(format!("zero: {advice}")),
+        time => Ok(time),
     }
 }
 
@@ -248,6 +257,20 @@ mod tests {
         for words in ["redlock --json run r -- true", "redlock run r --json -- true"] {
             assert!(Arguments::try_parse_from(words.split(' ')).is_ok(), "{words}");
         }
+    }
+
+    #[test]
+    fn a_time_of_zero_is_refused_where_it_is_of_no_use() {
+        for (words, option) in [
+            ("redlock run --ttl 0s r -- true", "--ttl"),
+            ("redlock --max-ttl 0s health", "--max-ttl"),
+            ("redlock --node-timeout 0 health", "--node-timeout"),
+            ("redlock run --max-hold 0s r -- true", "--max-hold"),
+        ] {
+            let error = Arguments::try_parse_from(words.split(' ')).unwrap_err().to_string();
+            assert!(error.contains(option) && error.contains("zero: "), "{words}: {error}");
+        }
+        assert!(Arguments::try_parse_from("redlock run --wait 0s r -- true".split(' ')).is_ok());
     }
 
     #[test]

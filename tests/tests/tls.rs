@@ -58,6 +58,24 @@ async fn a_private_authority_is_trusted_and_no_other() {
     assert!(reason.contains("tls_ca"), "{reason}");
 }
 
+/// A server without TLS waits for the rest of what it takes for a command.
+#[tokio::test]
+async fn a_url_and_a_port_that_disagree_about_tls_are_told_so() {
+    let ours = Authority::new("ours");
+    let with = Server::builder().tls(&ours.certificate(&HOSTS), None).start();
+    let without = Server::start();
+    for (url, words) in [
+        (with.tls_url().replacen("rediss", "redis", 1), "needs rediss://"),
+        (format!("rediss://localhost:{}", without.port()), "is this its port for TLS?"),
+    ] {
+        let _ = ring::default_provider().install_default();
+        let builder = Redlock::builder().nodes([Node::new(&url)]);
+        let redlock = builder.connect_timeout(Duration::from_secs(2)).build().unwrap();
+        let reason = reason(&redlock).await;
+        assert!(reason.contains(words), "{url}: {reason}");
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_certificate_of_a_server_says_which_check_failed() {
     let ours = Authority::new("ours");

@@ -40,6 +40,11 @@ impl Failure {
         Self { reason: reason.into(), kind: FailureKind::Replica }
     }
 
+    /// The same with another `clause` that says what to look at.
+    pub(super) fn and(self, clause: &str) -> Self {
+        Self { reason: format!("{}; {clause}", self.reason).into(), ..self }
+    }
+
     /// The error of the node with this name.
     pub(super) fn of_node(self, name: &Arc<str>) -> NodeError {
         let cause = match self.kind {

@@ -104,7 +104,15 @@ impl Opener {
                     }) => kind,
                     outcome => return outcome,
                 };
-                let connection = open_as(ProtocolVersion::RESP2).await?;
+                let connection = open_as(ProtocolVersion::RESP2).await.map_err(|failure| {
+                    let may_want_tls =
+                        kind == FailureKind::HungUp && matches!(address, Address::Tcp { .. });
+                    if may_want_tls {
+                        failure.and("a server that speaks TLS needs rediss://")
+                    } else {
+                        failure
+                    }
+                })?;
                 // A server that hung up may just have been restarting.
                 self.only_resp2.store(kind == FailureKind::NoHello, Ordering::Relaxed);
                 Ok(connection)

@@ -5,7 +5,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use tokio_rustls::{
     TlsConnector,
@@ -78,7 +78,11 @@ impl Tls {
         let config = self.config().await?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;
-        let secured = TlsConnector::from(config).connect(name, tcp).await;
+        let secured = TlsConnector::from(config).connect(name, tcp);
+        // A little before the caller gives up, so that the reason is known.
+        let secured = timeout(self.limit * 9 / 10, secured).await.map_err(|_| {
+            "TLS: the server takes the connection and does not answer the handshake: is this its port for TLS?"
+        })?;
         secured.map_err(|error| {
             if tls_errors::is_of_unknown_authority(&error) {
                 self.read_again();
