@@ -75,11 +75,26 @@ impl Held {
     pub(crate) fn renewal(&self, _outcome: &'static str) {}
 }
 
-#[inline]
-pub(crate) fn node_up(_node: &Arc<str>, _is_up: bool) {}
+pub(crate) struct NodeGauges;
 
-#[inline]
-pub(crate) fn node_sits_out(_node: &Arc<str>, _left: Option<Duration>) {}
+impl NodeGauges {
+    #[inline]
+    pub(crate) fn new(_node: &Arc<str>) -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn link(&self, _is_up: impl FnOnce() -> Option<bool>) {}
+
+    #[inline]
+    pub(crate) fn sits_out(&self, _left: impl FnOnce() -> Option<Duration>) {}
+
+    #[inline]
+    pub(crate) fn cleanups(&self, _pending: impl FnOnce() -> usize) {}
+
+    #[inline]
+    pub(crate) fn leave(&self) {}
+}
 
 #[inline]
 pub(crate) fn node_round_trip(_node: &Arc<str>, _took: Duration) {}
@@ -89,6 +104,3 @@ pub(crate) fn node_failure(_node: &Arc<str>, _kind: NodeErrorKind) {}
 
 #[inline]
 pub(crate) fn node_odd_expiry(_node: &Arc<str>) {}
-
-#[inline]
-pub(crate) fn node_cleanups(_node: &Arc<str>, _pending: impl FnOnce() -> usize) {}

@@ -1,15 +1,17 @@
 //! Counting through the facade, whatever recorder the application has installed. Every change of a gauge goes through
-//! the handle of its first change. So a recorder that comes later never sees only half of a change.
+//! the handle of its first change. So a recorder that comes later never sees only half of a change. The gauges of a node
+//! are set anew each time, and need no such handle.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+mod node;
+
+use std::{sync::Arc, time::Duration};
 
 use ::metrics::{
     Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+pub(crate) use self::node::NodeGauges;
+use self::node::{NODE_CLEANUPS, NODE_SITS_OUT, NODE_UP};
 use crate::{
     clock::{Clock, Moment},
     error::{LostReason, NodeErrorKind},
@@ -27,12 +29,9 @@ const WAITING: &str = "redlock_waiting";
 const WAKEUPS: &str = "redlock_wakeups_total";
 const QUEUE_PLACES: &str = "redlock_queue_places";
 const QUEUE_AHEAD: &str = "redlock_queue_ahead";
-const NODE_UP: &str = "redlock_node_up";
-const NODE_SITS_OUT: &str = "redlock_node_sits_out_until_seconds";
 const NODE_ROUND_TRIP: &str = "redlock_node_round_trip_seconds";
 const NODE_FAILURES: &str = "redlock_node_failures_total";
 const NODE_ODD_EXPIRIES: &str = "redlock_node_odd_expiries_total";
-const NODE_CLEANUPS: &str = "redlock_node_pending_cleanups";
 
 /// Tells the recorder what each name means.
 pub(crate) fn describe() {
@@ -49,7 +48,7 @@ pub(crate) fn describe() {
     describe_counter!(WAKEUPS, "Reasons why waiting requests asked again");
     describe_gauge!(QUEUE_PLACES, "Places in the queues between processes now");
     describe_histogram!(QUEUE_AHEAD, "Clients ahead when a queue between processes is joined");
-    describe_gauge!(NODE_UP, "Whether the node is connected");
+    describe_gauge!(NODE_UP, "Whether the node is connected for all its clients");
     describe_gauge!(NODE_SITS_OUT, seconds, "Unix time until which the node gives no votes, or 0");
     describe_histogram!(NODE_ROUND_TRIP, seconds, "From sending commands to the node's answer");
     describe_counter!(NODE_FAILURES, "Commands that failed on the node, by kind");
@@ -177,17 +176,6 @@ impl Held {
     }
 }
 
-pub(crate) fn node_up(node: &Arc<str>, is_up: bool) {
-    gauge!(NODE_UP, "node" => Arc::clone(node)).set(if is_up { 1.0 } else { 0.0 });
-}
-
-/// Shows for how long the node gives no votes, if it gives none.
-pub(crate) fn node_sits_out(node: &Arc<str>, left: Option<Duration>) {
-    let until =
-        left.and_then(|left| SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_add(left));
-    gauge!(NODE_SITS_OUT, "node" => Arc::clone(node)).set(until.unwrap_or_default());
-}
-
 pub(crate) fn node_round_trip(node: &Arc<str>, took: Duration) {
     histogram!(NODE_ROUND_TRIP, "node" => Arc::clone(node)).record(took);
 }
@@ -208,8 +196,4 @@ pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
 /// Counts that the node keeps a key for another time than it was asked to.
 pub(crate) fn node_odd_expiry(node: &Arc<str>) {
     counter!(NODE_ODD_EXPIRIES, "node" => Arc::clone(node)).increment(1);
-}
-
-pub(crate) fn node_cleanups(node: &Arc<str>, pending: impl FnOnce() -> usize) {
-    gauge!(NODE_CLEANUPS, "node" => Arc::clone(node)).set(pending() as f64);
 }

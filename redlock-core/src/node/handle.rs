@@ -29,6 +29,7 @@ impl Drop for Owner {
         // No key lives for longer than a node sits out: both are `max_ttl`.
         let until = self.0.context.clock.now() + self.0.context.sits_out;
         self.0.outbox.lock().ends_at = Some(until);
+        self.0.gauges.leave();
         self.0.notify();
     }
 }

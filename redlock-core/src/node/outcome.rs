@@ -30,7 +30,7 @@ pub(super) fn conclude(
     }
     // Before the votes: a vote may wake a caller that checks whether all is done.
     note_owed(shared, &items, &results, in_time, &now);
-    metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
+    shared.show_cleanups();
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
         if let Err(error) = result {

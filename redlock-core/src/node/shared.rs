@@ -20,7 +20,7 @@ use super::{
 use crate::{
     background::{Background, Pulse},
     clock::{Clock, Moment},
-    metrics,
+    metrics::NodeGauges,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -78,12 +78,14 @@ pub(super) struct Shared {
     /// What an operator should change about the server that answered last.
     pub(super) advice: Mutex<Vec<Arc<str>>>,
     pub(super) task: Background,
+    pub(super) gauges: NodeGauges,
 }
 
 impl Shared {
     pub(super) fn new(spec: NodeSpec, context: Context) -> Self {
         let span = context.sits_out.saturating_add(spec.connector.overlap());
         let quarantine = Quarantine::new(context.restarts, span);
+        let gauges = NodeGauges::new(&spec.name);
         Self {
             name: spec.name,
             connector: spec.connector,
@@ -102,6 +104,7 @@ impl Shared {
             process: AtomicU64::new(0),
             advice: Mutex::default(),
             task: Background::default(),
+            gauges,
         }
     }
 
@@ -115,8 +118,24 @@ impl Shared {
     /// poll its task at once.
     pub(super) fn announce(&self) {
         self.relinked.send_replace(());
-        metrics::node_up(&self.name, self.is_up.load(Ordering::Acquire));
-        metrics::node_cleanups(&self.name, || self.outbox.lock().cleanups());
+        self.gauges.link(|| {
+            let outbox = self.outbox.lock();
+            let is_up = matches!(outbox.link, Link::Up);
+            // A task that has ended has found nothing wrong with the node, and without a client only deletes are left.
+            let counts = (is_up || self.task.is_running()) && outbox.ends_at.is_none();
+            counts.then_some(is_up)
+        });
+        self.gauges.sits_out(|| {
+            let outbox = self.outbox.lock();
+            let sits_out = outbox.quarantine.sits_out(self.context.clock.now());
+            sits_out.filter(|_| outbox.ends_at.is_none()).map(|(_, left)| left)
+        });
+        self.show_cleanups();
+    }
+
+    /// Shows how many deletes are not confirmed.
+    pub(super) fn show_cleanups(&self) {
+        self.gauges.cleanups(|| self.outbox.lock().cleanups());
     }
 
     /// Remembers which process answers.

@@ -27,7 +27,7 @@ use crate::{
     background::Pulse,
     clock::{Moment, sleep_until},
     error::{Cause, NodeError, NodeErrorKind},
-    metrics, telemetry, token,
+    telemetry, token,
 };
 
 pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pulse) {
@@ -164,7 +164,6 @@ fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         let sits_out = outbox.quarantine.sits_out(now);
         shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
-        metrics::node_sits_out(&shared.name, sits_out.map(|(_, left)| left));
         shared.relink(&mut outbox, Link::Up);
         (suspicion, sits_out, outbox.take_barred(&shared.name, now))
     };

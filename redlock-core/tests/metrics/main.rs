@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod beside_each_other;
+
 use std::{
     collections::BTreeSet,
     future::{Future, IntoFuture},
@@ -22,11 +24,14 @@ const SECRET: &str = "customer-4711";
 fn recorded<F: Future<Output = ()>>(test: impl FnOnce(PrometheusHandle) -> F) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _local = metrics::set_default_local_recorder(&recorder);
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(test(recorder.handle()));
+    runtime().block_on(test(recorder.handle()));
     let text = recorder.handle().render();
     assert!(!text.contains(SECRET), "a resource is a label:\n{text}");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap()
 }
 
 /// The value of one line, which begins with this name and these labels, in their order; zero when
@@ -314,13 +319,14 @@ fn keys_that_are_gone_before_their_time_are_counted() {
 /// The names in the table of the crate's documentation are exactly the exported names.
 #[test]
 fn the_documentation_lists_what_is_exported() {
-    let documented: BTreeSet<&str> = include_str!("../src/lib.rs")
+    let documented: BTreeSet<&str> = include_str!("../../src/lib.rs")
         .lines()
         .filter_map(|line| line.strip_prefix("//! | `redlock_")?.split('`').next())
         .collect();
-    let source = include_str!("../src/metrics/on.rs");
-    let exported: BTreeSet<&str> =
-        source.split("\"redlock_").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let sources =
+        [include_str!("../../src/metrics/on.rs"), include_str!("../../src/metrics/on/node.rs")];
+    let names = sources.iter().flat_map(|source| source.split("\"redlock_").skip(1));
+    let exported: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
     assert!(exported.len() > 10);
     assert_eq!(documented, exported);
 }
