@@ -10,6 +10,17 @@ use redis::Value;
 /// is not stored (rule 18).
 pub(super) const MAX_FRAME: usize = 2 << 20;
 
+/// All replies of a server until its identity is known take no more: they are a few KiB, and 100 KiB where a proxy
+/// gives the whole of `INFO` for each section. redis-rs reads them, and takes up to 20 bytes of memory for each byte
+/// (rule 18).
+pub(super) const MAX_GREETING: usize = 512 << 10;
+
+/// No answer of a sentinel, and none about a cluster, takes more. `CLUSTER SLOTS` of 1,000 members takes less than
+/// 400 KiB where the slots of each are in a row, and less than 3 MiB where each of the 16,384 slots stands alone
+/// and its master has a replica. redis-rs reads it (rule 18).
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(super) const MAX_TOPOLOGY: usize = 4 << 20;
+
 /// The reply to a grant.
 const OK: &[u8] = b"+OK\r\n";
 

@@ -12,9 +12,11 @@ use tokio::{runtime::Id, time::timeout};
 
 use super::{
     failure::{Failure, FailureKind},
+    frame::MAX_TOPOLOGY,
     handshake::Handshake,
+    loan::{self, Allowance},
     opener::Opener,
-    transport::CloseReason,
+    transport::{CloseReason, NOT_REDIS},
     url::{Address, Login},
 };
 use crate::{
@@ -36,14 +38,22 @@ type Kept = Arc<tokio::sync::Mutex<Option<Open>>>;
 struct Open {
     redis: MultiplexedConnection,
     close_reason: CloseReason,
+    /// How much the server may send until the next question.
+    allowance: Arc<Allowance>,
     /// The runtime that reads it. The connection ends with it.
     runtime: Option<Id>,
 }
 
 impl Open {
     async fn ask(&mut self, questions: &Pipeline) -> Result<Vec<Value>, String> {
+        self.allowance.renew(MAX_TOPOLOGY);
         let answered = self.redis.send_packed_commands(questions, 0, questions.len()).await;
-        answered.map_err(|_| self.close_reason.reason().to_string())
+        answered.map_err(|_| {
+            // A transport that ended would have said so before: redis-rs gave it up. The runtime goes on, as it runs
+            // this question.
+            self.close_reason.set(NOT_REDIS);
+            self.close_reason.reason().to_string()
+        })
     }
 }
 
@@ -153,9 +163,12 @@ impl Line {
         let close_reason = CloseReason::default();
         let stream = access.opener.dialer.dial(&self.address, close_reason.clone()).await?;
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let allowance = Allowance::of(MAX_TOPOLOGY);
+        // Nothing takes it back: it ends with the driver.
+        let (lent, _) = loan::lend(stream, &allowance);
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (redis, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+        let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
             .await
             .map_err(|_| close_reason.reason().to_string())?;
         let driver = Box::pin(driver.fuse());
@@ -170,6 +183,6 @@ impl Line {
         }
         // Ends when the connection is dropped, and with its runtime.
         tokio::spawn(handshake.driver);
-        Ok(Open { redis, close_reason, runtime: here() })
+        Ok(Open { redis, close_reason, allowance, runtime: here() })
     }
 }

@@ -11,7 +11,8 @@
 //! | [`dial`], [`lookup`], `tls`, `tls_errors` | an address becomes a stream of bytes; the addresses of a host; which check of TLS failed |
 //! | [`failure`] | why a connection could not be opened |
 //! | [`handshake`], [`info`], [`abilities`] | what the server at the other end says of itself, and which commands it runs |
-//! | [`transport`] | the bytes below redis-rs, and how they ended |
+//! | [`transport`] | the bytes to a server, and how they ended |
+//! | [`loan`] | the same while redis-rs reads them, and how much it may read |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
 //! | [`batch`] | commands that go out in one write, and their answers |
 //! | [`exchange`] | bytes out, and answers in |
@@ -47,6 +48,7 @@ mod info;
 mod kept;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod line;
+mod loan;
 mod lookup;
 mod native;
 mod opener;

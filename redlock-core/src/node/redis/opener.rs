@@ -20,8 +20,10 @@ use super::{
     dial::Dialer,
     exchange::{Exchange, Setup},
     failure::{Failure, FailureKind},
+    frame::MAX_GREETING,
     handshake::{Asked, Handshake},
-    transport::{self, CloseReason, NOT_REDIS},
+    loan::{self, Allowance, TOO_MUCH},
+    transport::{CloseReason, NOT_REDIS},
     url::{Address, Login, Protocol},
 };
 use crate::node::{Credentials, Identity, Watchers, credentials::Provider};
@@ -133,7 +135,7 @@ impl Opener {
     ) -> Result<(Exchange, Identity), Failure> {
         let close_reason = CloseReason::default();
         let dialled = self.dialer.dial(address, close_reason.clone()).await?;
-        let (lent, loan) = transport::lend(dialled);
+        let (lent, loan) = loan::lend(dialled, &Allowance::of(MAX_GREETING));
 
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if version != ProtocolVersion::RESP2 {
@@ -207,7 +209,10 @@ fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -
         }
         Err(error) if error.kind() == ErrorKind::Parse => NOT_REDIS.to_owned().into(),
         Err(error) if error.is_io_error() => {
-            Failure { reason: close_reason.reason(), kind: FailureKind::HungUp }
+            let reason = close_reason.reason();
+            // A server that sends too much would send as much again.
+            let kind = if *reason == *TOO_MUCH { FailureKind::Other } else { FailureKind::HungUp };
+            Failure { reason, kind }
         }
         Err(error) => error.category().to_owned().into(),
     }

@@ -7,7 +7,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use parking_lot::Mutex;
 use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -23,66 +22,6 @@ pub(super) struct Transport {
     close_reason: CloseReason,
     /// Something was written.
     asked: bool,
-}
-
-/// A transport that redis-rs uses while it opens the connection. redis-rs keeps the transport that
-/// it is given.
-pub(super) struct Lent(Arc<Mutex<Option<Transport>>>);
-
-/// The way to get it back.
-pub(super) struct Loan(Arc<Mutex<Option<Transport>>>);
-
-pub(super) fn lend(transport: Transport) -> (Lent, Loan) {
-    let shared = Arc::new(Mutex::new(Some(transport)));
-    (Lent(Arc::clone(&shared)), Loan(shared))
-}
-
-impl Loan {
-    /// Takes the transport back. Every answer that was asked for has been read, and all later bytes
-    /// are for this crate. `None` when it was taken before.
-    pub(super) fn take_back(self) -> Option<Transport> {
-        self.0.lock().take()
-    }
-}
-
-impl Lent {
-    fn with<T>(
-        &self,
-        act: impl FnOnce(Pin<&mut Transport>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        match &mut *self.0.lock() {
-            Some(transport) => act(Pin::new(transport)),
-            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        }
-    }
-}
-
-impl AsyncRead for Lent {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.with(|transport| transport.poll_read(cx, buf))
-    }
-}
-
-impl AsyncWrite for Lent {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.with(|transport| transport.poll_write(cx, buf))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|transport| transport.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|transport| transport.poll_shutdown(cx))
-    }
 }
 
 /// Anything that carries bytes both ways.
@@ -140,6 +79,12 @@ impl Transport {
         if let Poll::Ready(Err(error)) = outcome {
             self.close_reason.set(explain(error));
         }
+    }
+
+    /// Says why nothing more is read from it, and makes an error of that.
+    pub(super) fn refuse(&self, reason: &'static str) -> io::Error {
+        self.close_reason.set(reason);
+        io::Error::new(io::ErrorKind::InvalidData, reason)
     }
 }
 

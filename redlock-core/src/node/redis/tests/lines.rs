@@ -24,7 +24,7 @@ struct Asked {
     heard: Arc<AtomicUsize>,
 }
 
-fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
+pub(super) fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
     let endpoint = url::parse(url).unwrap();
     let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
     let opener = opener(endpoint, NodeSettings::default(), &context(), limit);
@@ -33,7 +33,7 @@ fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
     (Arc::new(Line::new(address)), Arc::new(access))
 }
 
-fn role() -> Arc<redis::Pipeline> {
+pub(super) fn role() -> Arc<redis::Pipeline> {
     let mut questions = redis::pipe();
     questions.cmd("ROLE");
     Arc::new(questions)

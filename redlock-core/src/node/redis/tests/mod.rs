@@ -7,6 +7,7 @@ mod calls;
 mod commands;
 mod connecting;
 mod fence;
+mod flooding;
 mod late;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod lines;
