@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use redlock_core::{LockError, LockHandle, LostReason, NodeErrorKind, Redlock, Released};
 use redlock_tests::{Flow, LIMIT, Nodes, Proxy, patient, sockets, wait_until, within};
+use tokio::{io::AsyncWriteExt, net::TcpListener};
 
 use crate::support::{
-    BRIEF, JOB, LONG, SECOND, assert_all_failed, behind_proxies, forget_calls, wait_until_empty,
-    wait_until_set,
+    BRIEF, JOB, LONG, SECOND, assert_all_failed, behind_proxies, forget_calls, wait_until_down,
+    wait_until_empty, wait_until_set,
 };
 
 #[tokio::test]
@@ -144,6 +145,35 @@ async fn row_14_a_reply_that_claims_to_be_huge_takes_no_memory() {
     let most = peak_memory() + 128 * 1024;
     let huge = Flow::Forge(b"$536870911\r\nx");
     one_node_in_trouble(huge, &["no answer", "does not speak"]).await;
+    assert!(peak_memory() < most, "{} kB", peak_memory());
+}
+
+/// It does so before it has proved anything, and a lock is held over the other two meanwhile.
+#[tokio::test]
+async fn row_14_a_server_that_never_ends_its_first_reply_takes_no_memory() {
+    let nodes = Nodes::start(2);
+    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = door.local_addr().unwrap().to_string();
+    let most = peak_memory() + 128 * 1024;
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = door.accept().await {
+            tokio::spawn(async move {
+                let filler = vec![b'x'; 1 << 20];
+                let _ = stream.write_all(b"*100\r\n$536870912\r\n").await;
+                for _ in 0..512 {
+                    if stream.write_all(&filler).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let urls = nodes.urls().into_iter().chain([format!("redis://{address}")]);
+    let client = patient(urls).build().unwrap();
+    let guard = client.lock("job").wait(LIMIT).await.unwrap();
+    wait_until_down(&client, &address, "the server sent more than any answer takes").await;
+    guard.extend(LONG).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
     assert!(peak_memory() < most, "{} kB", peak_memory());
 }
 
