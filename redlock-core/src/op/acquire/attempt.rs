@@ -240,7 +240,7 @@ impl<'a> Request<'a> {
     }
 
     /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
-    fn in_vain(&self) -> Option<FailedAttempt> {
+    pub(super) fn in_vain(&self) -> Option<FailedAttempt> {
         let nodes = &self.client.nodes;
         let enough = nodes.quorum();
         if nodes.iter().filter(|node| node.surely_gives_votes()).count() >= enough {

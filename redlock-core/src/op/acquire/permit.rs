@@ -98,8 +98,17 @@ impl Request<'_> {
         &mut self,
         fronts: &mut Fronts,
     ) -> Result<Result<Granted, FailedAttempt>, LockError> {
+        // A client without a quorum must not hold up the other clients, as it would with a place in the queue that it
+        // leaves at each turn.
+        if let Some(failure) = self.in_vain() {
+            return Ok(Err(failure));
+        }
         if !self.find_number(&mut fronts.first).await? {
-            return Ok(Err(FailedAttempt::full()));
+            // That one node knows of no free permit does not tell that a quorum answers again.
+            let last = self.client.queues.last_failure(fronts.first.key());
+            if last.is_none_or(|failure| !failure.no_quorum) {
+                return Ok(Err(FailedAttempt::full()));
+            }
         }
         let Some(Permits { line, spare, .. }) = self.permits.as_deref_mut() else {
             return self.attempt(fronts).await;

@@ -1,6 +1,7 @@
 //! Permits of one resource, over in-memory nodes.
 
 mod found;
+mod outages;
 mod pauses;
 mod together;
 mod turns;

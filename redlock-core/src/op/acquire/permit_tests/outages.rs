@@ -1,0 +1,100 @@
+//! Clients that reach the node with the queue of the permits, and no quorum.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::node::intercepted::without_memory;
+
+/// The name of a resource whose queue the first node keeps.
+fn kept_by_first(client: &Redlock) -> String {
+    (0..1000).map(|number| format!("r{number}")).find(|it| is_kept_by_first(client, it)).unwrap()
+}
+
+/// That node knows that all permits are taken. An outage is no holder all the same.
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_quorum_says_so_although_all_permits_are_taken() {
+    let fails: [fn(&MemoryNode, &AtomicBool); 3] =
+        [|node, _| node.stop(), |node, _| node.hang(), |_, is_full| is_full.store(true, SeqCst)];
+    for (number, fails) in fails.into_iter().enumerate() {
+        for count in [1, 4] {
+            let nodes = nodes(3);
+            let is_full = Arc::new(AtomicBool::new(false));
+            let counted = Arc::default();
+            let mut specs: Vec<_> = nodes.iter().map(MemoryNode::spec).collect();
+            for (spec, node) in specs.iter_mut().zip(&nodes).skip(1) {
+                *spec = without_memory(node.name(), node, &is_full, &counted);
+            }
+            let [ours, early] = [(); 2].map(|()| Redlock::builder().ttl(TTL).over(specs.clone()));
+            let theirs = client(&nodes);
+            drop(ours.lock("warm").await.unwrap());
+            let name = kept_by_first(&ours);
+            let held = (0..count).map(|_| theirs.lock(&name).permits(count).into_future());
+            let _held = try_join_all(held).await.unwrap();
+            let request = |client: &Redlock| client.lock(&name).permits(count);
+            let early = tokio::spawn(request(&early).wait(20 * SECOND).into_future());
+            sleep(SECOND).await;
+            nodes[1..].iter().for_each(|node| fails(node, &is_full));
+            sleep(SECOND).await;
+            let waits = tokio::spawn(request(&ours).wait(60 * SECOND).into_future());
+            sleep(3 * SECOND).await;
+            for wait in [Duration::ZERO, 5 * SECOND] {
+                let error = request(&ours).wait(wait).await.unwrap_err();
+                assert!(matches!(error, LockError::NoQuorum { .. }), "{number} {wait:?}: {error}");
+            }
+            waits.abort();
+            // It had joined the queue before. That nodes have no memory is known once they are asked for a key.
+            let error = early.await.unwrap().unwrap_err();
+            let is_known = !is_full.load(SeqCst);
+            assert!(matches!(error, LockError::NoQuorum { .. }) || !is_known, "{number}: {error}");
+        }
+    }
+}
+
+/// They would leave a free permit alone, one after the other.
+#[tokio::test(start_paused = true)]
+async fn clients_without_a_quorum_hold_up_no_client_that_has_one() {
+    for had_quorum in [false, true] {
+        let nodes = nodes(3);
+        let [holder, healthy] = [client(&nodes), client(&nodes)];
+        drop(healthy.lock("warm").await.unwrap());
+        // They know two of the nodes by another way, which breaks.
+        let others = self::nodes(2);
+        let seen = [nodes[0].clone(), others[0].clone(), others[1].clone()];
+        let cut_off: Vec<_> = (0..5).map(|_| client(&seen)).collect();
+        for client in &cut_off {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let name = kept_by_first(&healthy);
+        let request =
+            |client: &Redlock| client.lock(&name).permits(2).wait(60 * SECOND).into_future();
+        let mut held = try_join_all([request(&holder), request(&holder)]).await.unwrap();
+        let breaks = async {
+            others.iter().for_each(MemoryNode::stop);
+            sleep(SECOND).await;
+        };
+        let wait = async {
+            let waits = cut_off.iter().map(|client| tokio::spawn(request(client)));
+            let waits: Vec<_> = waits.collect();
+            sleep(5 * SECOND).await;
+            waits
+        };
+        let waits = if had_quorum {
+            let waits = wait.await;
+            breaks.await;
+            waits
+        } else {
+            breaks.await;
+            wait.await
+        };
+        sleep(5 * SECOND).await;
+        for _ in 0..8 {
+            let next = tokio::spawn(request(&healthy));
+            sleep(SECOND).await;
+            drop(held.pop());
+            let begun = Instant::now();
+            held.insert(0, next.await.unwrap().unwrap());
+            assert_eq!(begun.elapsed(), Duration::ZERO, "{had_quorum}");
+        }
+        waits.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
