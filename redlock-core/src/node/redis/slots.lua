@@ -61,7 +61,8 @@ local function free(first, last)
   return #looked > 0 and #looked - redis.call('EXISTS', unpack(looked)) or 0
 end
 
-local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
+-- A turn in the distant future is from before the clock was set back.
+local kept = redis.pcall('ZCOUNT', line .. ':given', now, string.format('%.0f', milliseconds + RECENT))
 local waiting = redis.pcall('EXISTS', line .. ':queue')
 local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
 

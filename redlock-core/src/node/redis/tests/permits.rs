@@ -190,6 +190,7 @@ async fn permits_that_a_client_was_told_of_are_kept_for_a_moment_and_no_longer()
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
         let coming = "redlock:a:{redlock:a}:permit:coming";
         server.admin(&format!("ZADD {coming} 9000000000000000 0 {} 7", now + 900_000));
+        server.admin("ZADD redlock:a:{redlock:a}:permit:given 9000000000000 waiter");
         for _ in 0..3 {
             let both = Reply::Permits { free: vec![0, 1], told: Told::default() };
             assert_eq!(act(&mut *node, &any, find).await, Ok(both), "{rights}");
