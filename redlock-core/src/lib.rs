@@ -85,7 +85,7 @@
 //! sentinels it is `MASTER@host:port` of the first of them, and for a cluster its first server. Clients of one process
 //! that share a node also share its gauges. A client counts there from its first request until it is dropped, and its
 //! deletes count until they are confirmed or given up. `redlock_node_up` is 1 for a node that no client uses, or that
-//! none has used since its runtime ended; the other two are 0 once no client is left.
+//! none has used since its runtime ended.
 //!
 //! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and
 //! no recorder, and 17.9 µs with a Prometheus recorder (one core, one task, 20,000 locks in a row, measured once).

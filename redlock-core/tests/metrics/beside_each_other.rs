@@ -82,7 +82,16 @@ fn a_node_sits_out_for_as_long_as_it_does_for_any_client() {
         assert_eq!(until(), first, "another client sees nothing of the restart");
         ends(other).await;
         assert_eq!(until(), first);
+        // It owes a delete, and its task goes on.
+        let guard = redlock.lock(name("owed")).await.unwrap();
+        nodes[0].hang();
+        drop(guard);
         ends(redlock).await;
+        assert_eq!(until(), 0.0);
+        sleep(5000 * MS).await;
+        assert_eq!(gauge(&seen, &nodes[0], "up"), 1.0, "it has lost the connection since");
+        nodes[0].resume();
+        sleep(1000 * MS).await;
         assert_eq!(until(), 0.0);
     });
 }

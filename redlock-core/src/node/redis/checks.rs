@@ -58,7 +58,7 @@ pub(super) fn opener(
         dialer: Dialer {
             lookups: Lookups::new(),
             #[cfg(feature = "tls-rustls")]
-            tls: super::tls::Tls::new(settings.tls, limit)?,
+            tls: super::tls::Tls::new(settings.tls, limit, context.connect_timeout)?,
         },
         login,
         credentials: settings.credentials,

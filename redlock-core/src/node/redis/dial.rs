@@ -112,8 +112,12 @@ mod tests {
         let dialer = Dialer {
             lookups: Lookups::new(),
             #[cfg(feature = "tls-rustls")]
-            tls: Tls::new(crate::node::settings::TlsSettings::default(), IDLE_BEFORE_PROBES)
-                .unwrap(),
+            tls: Tls::new(
+                crate::node::settings::TlsSettings::default(),
+                IDLE_BEFORE_PROBES,
+                IDLE_BEFORE_PROBES,
+            )
+            .unwrap(),
         };
         let stream = dialer.tcp("127.0.0.1", port).await.unwrap();
         assert!(stream.nodelay().unwrap());

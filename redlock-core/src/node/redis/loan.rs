@@ -57,6 +57,11 @@ impl Allowance {
         self.0.store(most, Ordering::Relaxed);
     }
 
+    /// Whether the server has sent nothing.
+    pub(super) fn is_whole(&self, most: usize) -> bool {
+        self.0.load(Ordering::Relaxed) == most
+    }
+
     /// Whether the server might send this much. Once it has sent more, it may send nothing.
     fn covers(&self, read: usize) -> bool {
         let spend = |left: usize| Some(left.saturating_sub(read));

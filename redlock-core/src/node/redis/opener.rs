@@ -28,6 +28,9 @@ use super::{
 };
 use crate::node::{Credentials, Identity, Watchers, credentials::Provider};
 
+/// What to look at when a server hangs up and has said nothing.
+const SAYS_NOTHING: &str = "a server that speaks TLS needs rediss://";
+
 /// Opens connections with the settings of one node.
 pub(super) struct Opener {
     pub(super) dialer: Dialer,
@@ -106,15 +109,7 @@ impl Opener {
                     }) => kind,
                     outcome => return outcome,
                 };
-                let connection = open_as(ProtocolVersion::RESP2).await.map_err(|failure| {
-                    let may_want_tls =
-                        kind == FailureKind::HungUp && matches!(address, Address::Tcp { .. });
-                    if may_want_tls {
-                        failure.and("a server that speaks TLS needs rediss://")
-                    } else {
-                        failure
-                    }
-                })?;
+                let connection = open_as(ProtocolVersion::RESP2).await?;
                 // A server that hung up may just have been restarting.
                 self.only_resp2.store(kind == FailureKind::NoHello, Ordering::Relaxed);
                 Ok(connection)
@@ -135,7 +130,16 @@ impl Opener {
     ) -> Result<(Exchange, Identity), Failure> {
         let close_reason = CloseReason::default();
         let dialled = self.dialer.dial(address, close_reason.clone()).await?;
-        let (lent, loan) = loan::lend(dialled, &Allowance::of(MAX_GREETING));
+        let allowance = Allowance::of(MAX_GREETING);
+        let (lent, loan) = loan::lend(dialled, &allowance);
+        let explained = |failure: Failure| {
+            let is_plain = matches!(address, Address::Tcp { .. });
+            if is_plain && allowance.is_whole(MAX_GREETING) {
+                failure.and(SAYS_NOTHING)
+            } else {
+                failure
+            }
+        };
 
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if version != ProtocolVersion::RESP2 {
@@ -154,10 +158,10 @@ impl Opener {
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
             .await
-            .map_err(|error| hello_failure(error, &close_reason, login))?;
+            .map_err(|error| explained(hello_failure(error, &close_reason, login)))?;
         let driver = Box::pin(driver.fuse());
         let mut handshake = Handshake { redis, driver, close_reason: close_reason.clone() };
-        handshake.greet(login, version).await?;
+        handshake.greet(login, version).await.map_err(explained)?;
         let native = !self.asks_no_native.load(Ordering::Relaxed);
         let asked = Asked { native, replicas: self.replicas > 0 };
         let met = handshake.learn(login, version, asked).await;

@@ -31,8 +31,9 @@ const BETWEEN_READS: Duration = Duration::from_secs(60);
 pub(super) struct Tls {
     roots: Roots,
     client: Option<ClientCertificate>,
-    /// How long it may take to open a connection.
+    /// How long the provider of the client certificate may take.
     limit: Duration,
+    connect_timeout: Duration,
     /// Kept while the client trusts and shows the same certificates, because it has the sessions to resume.
     ready: Mutex<Option<Ready>>,
 }
@@ -59,14 +60,18 @@ struct Ready {
 
 impl Tls {
     /// Reads what is known already. The error names the setting that cannot be used.
-    pub(super) fn new(settings: TlsSettings, limit: Duration) -> Result<Self, LockError> {
+    pub(super) fn new(
+        settings: TlsSettings,
+        limit: Duration,
+        connect_timeout: Duration,
+    ) -> Result<Self, LockError> {
         let TlsSettings { ca, client } = settings;
         let roots = ca.as_deref().map(roots_of).transpose()?;
         if let Some(ClientCertificate::Fixed(identification)) = &client {
             read(identification).map_err(|why| LockError::config(format!("tls_client: {why}")))?;
         }
         let roots = roots.map_or_else(|| Roots::OfThisMachine(Mutex::default()), Roots::Given);
-        Ok(Self { roots, client, limit, ready: Mutex::new(None) })
+        Ok(Self { roots, client, limit, connect_timeout, ready: Mutex::new(None) })
     }
 
     /// Shakes hands with `host`, whose certificate must be trusted.
@@ -80,8 +85,8 @@ impl Tls {
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;
         let secured = TlsConnector::from(config).connect(name, tcp);
         // A little before the caller gives up, so that the reason is known.
-        let secured = timeout(self.limit * 9 / 10, secured).await.map_err(|_| {
-            "TLS: the server takes the connection and does not answer the handshake: is this its port for TLS?"
+        let secured = timeout(self.connect_timeout * 9 / 10, secured).await.map_err(|_| {
+            "TLS: the server takes the connection and does not answer the handshake: it hangs, or this is not its port for TLS"
         })?;
         secured.map_err(|error| {
             if tls_errors::is_of_unknown_authority(&error) {
@@ -218,7 +223,7 @@ mod tests {
     /// A server that no authority knows is dialled once a second.
     #[tokio::test(start_paused = true)]
     async fn the_authorities_of_the_machine_are_read_once_a_minute_at_most() {
-        let tls = Tls::new(TlsSettings::default(), BETWEEN_READS).unwrap();
+        let tls = Tls::new(TlsSettings::default(), BETWEEN_READS, BETWEEN_READS).unwrap();
         let Roots::OfThisMachine(machine) = &tls.roots else { panic!("none were given") };
         let reads = || {
             machine.lock().kept = Some(Arc::new(RootCertStore::empty()));

@@ -104,9 +104,10 @@ impl Request<'_> {
             return Ok(Err(failure));
         }
         if !self.find_number(&mut fronts.first).await? {
-            // That one node knows of no free permit does not tell that a quorum answers again.
+            // That one node knows of no free permit does not tell that a quorum answers again: an attempt does. It may
+            // take a permit that is kept for another waiter, which then has one turn in vain.
             let last = self.client.queues.last_failure(fronts.first.key());
-            if last.is_none_or(|failure| !failure.no_quorum) {
+            if last.is_none_or(|failure| !(failure.no_quorum && failure.was_asked)) {
                 return Ok(Err(FailedAttempt::full()));
             }
         }

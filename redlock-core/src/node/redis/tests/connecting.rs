@@ -246,6 +246,7 @@ async fn a_server_with_too_many_clients_says_so() {
     for query in ["", "?protocol=resp2", "?protocol=resp3"] {
         let reason = refusal(&server.url("", query)).await;
         assert!(reason.starts_with("ERR max number of clients reached"), "{query}: {reason}");
+        assert!(!reason.contains("rediss://"), "{query}: {reason}");
     }
 }
 

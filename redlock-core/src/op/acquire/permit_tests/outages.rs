@@ -98,3 +98,19 @@ async fn clients_without_a_quorum_hold_up_no_client_that_has_one() {
         waits.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
+
+/// A request that was not sent because too many others are on their way tells nothing of the nodes.
+#[tokio::test(start_paused = true)]
+async fn only_an_attempt_that_was_sent_has_the_next_one_sent_while_all_permits_are_taken() {
+    for was_asked in [true, false] {
+        let nodes = nodes(3);
+        let (ours, _held) = none_left(&nodes).await;
+        let client = ours.client();
+        let terms = terms(client, &LockOptions::new().permits(1));
+        let (mut request, mut front) = permit_request(client, &terms, 1);
+        let failure = FailedAttempt { no_quorum: true, was_asked, ..FailedAttempt::full() };
+        front.failed(&Arc::new(failure));
+        let outcome = request.ask_for_permits(&mut Fronts::one(front)).await.unwrap();
+        assert_eq!(outcome.err().map(|it| it.was_asked), Some(was_asked));
+    }
+}
