@@ -62,6 +62,11 @@ impl Allowance {
         self.0.load(Ordering::Relaxed) == most
     }
 
+    /// Whether the server has sent all that it may.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether the server might send this much. Once it has sent more, it may send nothing.
     fn covers(&self, read: usize) -> bool {
         let spend = |left: usize| Some(left.saturating_sub(read));

@@ -22,7 +22,7 @@ use super::{
     failure::{Failure, FailureKind},
     frame::MAX_GREETING,
     handshake::{Asked, Handshake},
-    loan::{self, Allowance, TOO_MUCH},
+    loan::{self, Allowance},
     transport::{CloseReason, NOT_REDIS},
     url::{Address, Login, Protocol},
 };
@@ -158,7 +158,7 @@ impl Opener {
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
             .await
-            .map_err(|error| explained(hello_failure(error, &close_reason, login)))?;
+            .map_err(|error| explained(hello_failure(error, &close_reason, login, &allowance)))?;
         let driver = Box::pin(driver.fuse());
         let mut handshake = Handshake { redis, driver, close_reason: close_reason.clone() };
         handshake.greet(login, version).await.map_err(explained)?;
@@ -192,7 +192,12 @@ impl Opener {
 }
 
 /// Why `HELLO` failed, and whether RESP2 is worth a try.
-fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -> Failure {
+fn hello_failure(
+    error: RedisError,
+    close_reason: &CloseReason,
+    login: &Login,
+    allowance: &Allowance,
+) -> Failure {
     if error.kind() == ErrorKind::RESP3NotSupported {
         let reason = "this server does not know HELLO, and so no RESP3".into();
         return Failure { reason, kind: FailureKind::NoHello };
@@ -213,10 +218,9 @@ fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -
         }
         Err(error) if error.kind() == ErrorKind::Parse => NOT_REDIS.to_owned().into(),
         Err(error) if error.is_io_error() => {
-            let reason = close_reason.reason();
             // A server that sends too much would send as much again.
-            let kind = if *reason == *TOO_MUCH { FailureKind::Other } else { FailureKind::HungUp };
-            Failure { reason, kind }
+            let kind = if allowance.is_spent() { FailureKind::Other } else { FailureKind::HungUp };
+            Failure { reason: close_reason.reason(), kind }
         }
         Err(error) => error.category().to_owned().into(),
     }

@@ -238,4 +238,27 @@ mod tests {
         assert!(reads());
         assert!(!reads());
     }
+    /// A server has the time of a whole connection for it, also where the rest has less.
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_is_not_answered_ends_before_the_time_to_connect_is_over() {
+        let limit = Duration::from_secs(5);
+        let roots = Arc::new(RootCertStore::empty());
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(Arc::clone(&roots))
+            .with_no_client_auth();
+        let ready = Ready { roots: Arc::clone(&roots), shown: None, config: Arc::new(config) };
+        let tls = Tls {
+            roots: Roots::Given(roots),
+            ready: Mutex::new(Some(ready)),
+            ..Tls::new(TlsSettings::default(), limit, 2 * limit).unwrap()
+        };
+        let (ours, _silent) = tokio::io::duplex(1 << 16);
+        let begun = Instant::now();
+        let why = tls.secure("localhost", ours).await.unwrap_err();
+        assert!(why.contains("does not answer the handshake"), "{why}");
+        assert_eq!(begun.elapsed(), Duration::from_secs(9));
+    }
 }

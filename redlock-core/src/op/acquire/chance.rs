@@ -36,7 +36,8 @@ enum Event {
 }
 
 impl Request<'_> {
-    /// Waits for a chance to get the lock, until the end of the pause at the latest.
+    /// Waits for a chance to get the lock, until the end of the pause at the latest. No request that tries only once
+    /// comes here: it has no time to wait.
     pub(super) async fn chance(
         &mut self,
         front: &mut Front,
@@ -117,8 +118,6 @@ impl Request<'_> {
             }
             // Nor the readers: a node that gives it no vote would raise its barrier all the same.
             self.barriers = None;
-        } else if self.wants().tries_once {
-            front.entry = None;
         } else if front.entry.is_none() && self.may_queue(given.begun, given.end) {
             front.entry = Some(Box::new(self.entry(key)?));
         }
@@ -128,7 +127,7 @@ impl Request<'_> {
     /// Joins the queue between clients before another key of a set, or reports to it, ahead of the wait for that key
     /// ([`chance`](Self::chance)), which takes the answer.
     pub(super) fn ask_ahead(&self, front: &mut Front, pause: &Pause<'_>) -> Result<(), LockError> {
-        if !pause.has_quorum() || self.wants().tries_once {
+        if !pause.has_quorum() {
             return Ok(());
         }
         if front.entry.is_none() && self.may_queue(self.now(), pause.end) {
@@ -205,7 +204,7 @@ impl Request<'_> {
         // A writer that never has a place would raise its barrier in place of that of a writer that waits, and
         // lower it a moment later.
         let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
-        if self.terms.has_several() || self.wants().tries_once || hardly_waits {
+        if self.terms.has_several() || hardly_waits {
             return Ok(());
         }
         let now = self.now();
