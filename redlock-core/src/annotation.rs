@@ -238,7 +238,7 @@ impl<E: From<LockError>> FromLockError for E {
 #[diagnostic::on_unimplemented(
     message = "`skip_if_held` has nothing to return: `{Self}` is not `Default`",
     label = "returned when the lock is held elsewhere",
-    note = "implement `Default` for `{Self}`, or leave `skip_if_held` away and look at the error: `on_reject = |error| ..`"
+    note = "implement `Default` for `{Self}`, or omit `skip_if_held` and look at the error: `on_reject = |error| ..`"
 )]
 pub trait Skipped {
     /// The value of a call that was skipped.

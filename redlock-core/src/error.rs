@@ -121,7 +121,7 @@ pub enum LockError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its validity ran out before a quorum renewed it.
+    /// No quorum renewed it before its validity ran out, or confirmed it soon enough after a pause of the process.
     Expired,
     /// Too many nodes no longer had it for a quorum: it was deleted, evicted or taken over there, or
     /// they restarted without their data.
@@ -243,7 +243,7 @@ fn failures(f: &mut fmt::Formatter<'_>, nodes: &[NodeError]) -> fmt::Result {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its validity ran out before a quorum renewed it",
+            Self::Expired => "no quorum renewed it in time",
             Self::Refused => "too many nodes no longer had it",
             Self::MaxHold => "it was held for as long as max_hold allows",
             Self::Shutdown => "this client shut down or released everything",

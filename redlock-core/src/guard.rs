@@ -53,7 +53,10 @@ macro_rules! reads {
             self.as_handle().hold.resources.as_slice()
         }
 
-        /// How much longer the lock may be relied on. Zero once it is lost. Each call reads the clock.
+        /// How much longer the lock may be relied on. Each call reads the clock.
+        ///
+        /// Zero once the lock is lost, and while it is in doubt: the process may have been paused, and a renewal has to
+        /// confirm the lock. After a doubt it may be positive again.
         #[must_use]
         pub fn validity(&self) -> Duration {
             let LockHandle { leases, hold } = self.as_handle();
@@ -68,7 +71,7 @@ macro_rules! reads {
             leases.nodes.clock.now().since(hold.since)
         }
 
-        /// Whether the lock may be relied on now.
+        /// Whether the lock may be relied on now: its [`validity`](Self::validity) is positive.
         #[must_use]
         pub fn is_valid(&self) -> bool {
             !self.validity().is_zero()

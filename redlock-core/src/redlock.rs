@@ -190,7 +190,8 @@ impl Redlock {
         LeadRequest::new(&self.client, role.into())
     }
 
-    /// Returns the locks that this process holds now through this client.
+    /// Returns the locks that this process holds now through this client. A lock in doubt, which a renewal has yet to
+    /// confirm after a pause of the process, is not among them.
     #[must_use]
     pub fn held(&self) -> Vec<LockHandle> {
         let leases = &self.client.leases;

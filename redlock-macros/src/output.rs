@@ -70,7 +70,7 @@ impl Output {
     fn of_type(ty: &Type, signature: &Signature) -> Self {
         let mut written = ty.clone();
         Unwritable.visit_type_mut(&mut written);
-        // async-trait writes the `()` that the user left away.
+        // async-trait writes the `()` that the user omitted.
         let unit = matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty());
         let place = if unit { signature.ident.span() } else { ty.span() };
         let last = last_segment(ty).map(ToString::to_string);

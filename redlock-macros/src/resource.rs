@@ -85,7 +85,7 @@ pub(crate) fn resources(key: &Ident, value: Expr) -> syn::Result<Resource> {
             let mut problems: Option<syn::Error> = None;
             if let Some(over) = each.elems.get(MOST_RESOURCES) {
                 let told = format!(
-                    "`{key}` has {} names, and at most {MOST_RESOURCES} are locked at once: leave some away, or write one name that stands for all of them, `resource = \"accounts\"`",
+                    "`{key}` has {} names, and at most {MOST_RESOURCES} are locked at once: remove some, or write one name that stands for all of them, `resource = \"accounts\"`",
                     each.elems.len()
                 );
                 problems = Some(syn::Error::new_spanned(over, told));

@@ -141,7 +141,7 @@ fn modes(settings: &Settings, resource: Option<&Resource>, errors: &mut Errors) 
     if resource.is_some_and(Resource::is_set) {
         for (key, place) in settings.among(&["shared", "permits"]) {
             let told = format!(
-                "`{key}` is for one resource, and several are locked by one holder: leave `{key}` away, or write one name, `resource = \"account:{{from}}\"`"
+                "`{key}` is for one resource, and several are locked by one holder: omit `{key}`, or write one name, `resource = \"account:{{from}}\"`"
             );
             errors.push(syn::Error::new(place, told));
         }

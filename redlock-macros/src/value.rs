@@ -67,7 +67,7 @@ fn millis(key: &Ident, number: &LitInt) -> Result<u64, String> {
             "a bare number is in milliseconds and has no unit: write `{key} = \"{digits}{unit}\"` for a duration in words"
         )),
         suffix => Err(format!(
-            "`{key}` is in whole milliseconds: leave `{suffix}` away, `{key} = {digits}`, or write a duration in words, such as `{key} = \"30s\"`"
+            "`{key}` is in whole milliseconds: omit `{suffix}`, `{key} = {digits}`, or write a duration in words, such as `{key} = \"30s\"`"
         )),
     }
 }
@@ -76,7 +76,7 @@ fn millis(key: &Ident, number: &LitInt) -> Result<u64, String> {
 pub(crate) fn positive_time(key: &Ident, value: Expr) -> syn::Result<Time> {
     let zero = syn::Error::new_spanned(
         &value,
-        format!("`{key}` is zero: leave it away for the default, or write a positive duration"),
+        format!("`{key}` is zero: omit it for the default, or write a positive duration"),
     );
     match time(key, value)? {
         Time::Millis(0) => Err(zero),
@@ -199,7 +199,7 @@ pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
         | Expr::Tuple(_)
         | Expr::Unary(ExprUnary { op: UnOp::Neg(_) | UnOp::Not(_), .. })) => {
             let told = format!(
-                "`{key}` is a function of the error: write `{key} = |error| ..`, or `|_| ..` to leave the error away"
+                "`{key}` is a function of the error: write `{key} = |error| ..`, or `|_| ..` to ignore the error"
             );
             Err(syn::Error::new_spanned(value, told))
         }
@@ -250,7 +250,7 @@ pub(crate) fn label(key: &Ident, value: Expr) -> syn::Result<Expr> {
             syn::Error::new(
                 text.span(),
                 format!(
-                    "`{key}` is empty: leave it away, or name a kind of resource, `{key} = \"invoice\"`"
+                    "`{key}` is empty: omit it, or name a kind of resource, `{key} = \"invoice\"`"
                 ),
             )
         }
@@ -279,7 +279,7 @@ pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
 
 /// The error of a key that stands alone and was given a value.
 pub(crate) fn is_not_taken(key: &Ident, value: Expr) -> syn::Error {
-    let told = format!("`{key}` takes no value: write it alone, or leave it away");
+    let told = format!("`{key}` takes no value: write it alone, or omit it");
     syn::Error::new_spanned(value, told)
 }
 

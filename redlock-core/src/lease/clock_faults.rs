@@ -283,6 +283,24 @@ async fn row_09_a_lock_in_doubt_was_ours_although_one_node_never_had_it() {
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 
+/// Of two nodes that say nothing of it, one is down and the other has lost the key.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_release_in_doubt_waits_for_the_answers_of_a_quorum() {
+    for (is_kept, released) in [(true, Released::Ours), (false, Released::AlreadyLost)] {
+        let nodes = nodes(5);
+        let (redlock, clock) = doubter(&nodes);
+        let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+        sleep(Duration::from_millis(1)).await;
+        nodes[..2].iter().for_each(MemoryNode::stop);
+        let lost = if is_kept { 2..2 } else { 2..3 };
+        nodes[lost].iter().for_each(MemoryNode::clear);
+        nodes[3..].iter().for_each(|node| node.slow(Duration::from_millis(10)));
+        sleep(Duration::from_millis(1)).await;
+        clock.wall_ahead.store(JUMP, SeqCst);
+        assert_eq!(guard.release().await.unwrap(), released);
+    }
+}
+
 /// As a time service does that corrects a clock little by little: no single look finds a jump.
 #[tokio::test(start_paused = true)]
 async fn row_09_a_lock_is_lost_in_time_on_a_clock_that_is_slewed() {

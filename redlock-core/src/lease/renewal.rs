@@ -76,7 +76,7 @@ impl Leases {
             let confirmed = Arc::ptr_eq(&lease.confirmed_round, round);
             let until = state.expected().until.max(lease.deadline).max(hold.earliest);
             let ttl = until.since(now);
-            if state.is_over() || !confirmed || ttl.is_zero() {
+            if !confirmed || ttl.is_zero() {
                 return None;
             }
             let job = Job::new(&lease.claim, Action::Heal { ttl });

@@ -52,14 +52,20 @@ impl Leases {
 
     fn tending(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
         let shared = &self.registry.shared;
-        // The task that is taken over ends when it is told.
         let sooner = Arc::default();
         let before = {
             let mut inner = shared.inner.lock();
-            inner.asleep = None;
-            std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
+            // This thread may have been suspended, and the task taken over since. The successor would get no signal
+            // and no hold any more.
+            pulse.is_current().then(|| {
+                inner.asleep = None;
+                std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
+            })
         };
-        before.notify_one();
+        // The task that is taken over ends when it is told.
+        if let Some(before) = before {
+            before.notify_one();
+        }
         let clock = Arc::clone(&self.nodes.clock);
         tend(Arc::downgrade(self), Arc::clone(shared), clock, sooner, pulse)
     }
@@ -98,7 +104,7 @@ impl Leases {
             }
             standbys.push(here);
         }
-        let standby = Standby { shared: Arc::clone(shared), runtime: here };
+        let standby = Standby { shared: Arc::clone(shared), runtime: here, is_listed: true };
         runtime::spawn(standby.run(Arc::downgrade(self)));
     }
 }
@@ -168,12 +174,15 @@ async fn tend(
 struct Standby {
     shared: Arc<Shared>,
     runtime: Id,
+    /// The list of standbys has it, so that no other one is started on its runtime.
+    is_listed: bool,
 }
 
 impl Standby {
-    async fn run(self, leases: Weak<Leases>) {
+    async fn run(mut self, leases: Weak<Leases>) {
+        let shared = Arc::clone(&self.shared);
         loop {
-            let mut ended = std::pin::pin!(self.shared.ended.notified());
+            let mut ended = std::pin::pin!(shared.ended.notified());
             ended.as_mut().enable();
             {
                 // Upgraded only for a moment: the leases go with their last user.
@@ -186,7 +195,7 @@ impl Standby {
                 // In this order: a release hands its deletes over before it forgets the hold. A delete that is on
                 // its way is owed again if the runtime of its node's task ends before it is answered. What is owed
                 // to a node that is down waits for the client's next use.
-                let is_done = self.shared.inner.lock().holds.is_empty()
+                let is_done = shared.inner.lock().holds.is_empty()
                     && leases.nodes.iter().all(NodeHandle::is_drained);
                 if self.is_over(all_here, is_done) {
                     return;
@@ -199,11 +208,12 @@ impl Standby {
 
     /// Whether nothing is held any more and no delete is on its way (`is_done`), or the tasks of the client run here
     /// now. The next hold starts another standby.
-    fn is_over(&self, all_here: bool, is_done: bool) -> bool {
+    fn is_over(&mut self, all_here: bool, is_done: bool) -> bool {
         let mut inner = self.shared.inner.lock();
         let is_over = all_here || inner.holds.is_empty() && is_done;
         if is_over {
             inner.standbys.retain(|runtime| *runtime != self.runtime);
+            self.is_listed = false;
         }
         is_over
     }
@@ -211,7 +221,9 @@ impl Standby {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
+        if self.is_listed {
+            self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
+        }
     }
 }
 

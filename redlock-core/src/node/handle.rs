@@ -21,12 +21,12 @@ pub(crate) struct NodeHandle {
 }
 
 /// Ends the background task when the last client has gone and no delete is owed any more. For a
-/// node that stays away, that is after `max_ttl`.
+/// node that stays away, that is once no key of theirs can be left there.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // No key lives for longer than a node sits out: both are `max_ttl`.
+        // No key outlives this: it is `max_ttl` with its drift.
         let until = self.0.context.clock.now() + self.0.context.sits_out;
         self.0.outbox.lock().ends_at = Some(until);
         self.0.gauges.leave();

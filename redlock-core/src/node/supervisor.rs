@@ -52,9 +52,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
         let ended = match opened {
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
-                shared.tells.store(connection.tells(), Ordering::Release);
                 // This comes before callers can send. Jobs that the node must not be asked are taken back.
-                admit(task, &identity, closed_at_rest || was_silent, since);
+                admit(task, &identity, connection.tells(), closed_at_rest || was_silent, since);
                 announced_down &= was_silent;
                 let Some(session) = Session::open(task, connection, was_silent) else { return };
                 let ended = session.serve().await;
@@ -149,18 +148,19 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     }
 }
 
-/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced`
-/// when the end of the previous connection was not reported, or the node has yet to answer.
-fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
+/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `tells` when it pushes changes
+/// of keys, and `replaced` when the end of the previous connection was not reported, or the node has yet to answer.
+fn admit(task: Task<'_>, identity: &Identity, tells: bool, replaced: bool, now: Moment) {
     let shared = task.shared;
-    shared.recognise(identity);
-    shared.refusals.forget();
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, sits_out, barred) = {
         let mut outbox = shared.outbox.lock();
         if !task.pulse.is_current() {
             return;
         }
+        shared.tells.store(tells, Ordering::Release);
+        shared.recognise(identity);
+        shared.refusals.forget();
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         let sits_out = outbox.quarantine.sits_out(now);
         shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
@@ -247,6 +247,39 @@ async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
             biased;
             () = mail.notified() => {}
             () = sleep_until(&*shared.context.clock, until) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+    use crate::{Redlock, background::Background, node::fingerprint::fnv1a};
+
+    /// The thread of the task before it was suspended in between.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_opened_before_a_take_over_says_nothing_of_the_next_one() {
+        let redlock = Redlock::in_memory(1);
+        drop(redlock.lock("warm").await.unwrap());
+        let shared = redlock.client().nodes[0].shared();
+        let identity = Identity { run_id: Some("other".into()), ..Identity::default() };
+        let known =
+            || (shared.process.load(Ordering::Acquire), shared.tells.load(Ordering::Acquire));
+        let before = known();
+        let admitted = (fnv1a(b"other"), !before.1);
+        for is_current in [false, true] {
+            let (tell, told) = std::sync::mpsc::channel();
+            let task = Background::default();
+            let lasts = async move { if is_current { pending().await } else { ready(()).await } };
+            task.ensure(|pulse| tell.send(pulse).map(|()| lasts).unwrap(), || || ());
+            tokio::task::yield_now().await;
+            let (mail, pulse) = (Notify::new(), told.recv().unwrap());
+            assert_eq!(pulse.is_current(), is_current);
+            let task = Task { shared, mail: &mail, pulse: &pulse };
+            admit(task, &identity, admitted.1, false, shared.context.clock.now());
+            assert_eq!(known(), if is_current { admitted } else { before });
         }
     }
 }

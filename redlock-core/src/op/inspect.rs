@@ -1,16 +1,15 @@
 //! The operations of operators: look at a lock, and take it away from its holder.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use futures_util::future::join_all;
 
 use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
-    node::{Action, Claim, Job, Reply, ReplySink, deliver},
-    quorum::{Tally, Vote, ask, twin},
+    node::{Action, Claim, Job, Reply},
+    quorum::{Tally, Vote, answer_of, twin},
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
@@ -38,7 +37,11 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
         let seen = match answer {
             Ok(Reply::Seen(seen)) => Ok(seen),
             Err(error) => Err(error),
-            Ok(_) => Err(no_answer(&name)),
+            Ok(_) => Err(NodeError::new(
+                &name,
+                NodeErrorKind::Server,
+                "this answer is to another question",
+            )),
         };
         (name, seen)
     });
@@ -114,79 +117,17 @@ async fn ask_all(
     action: impl Fn(usize) -> Action,
 ) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
     let nodes = &client.nodes;
-    let answers = Answers::new(&nodes.names);
-    let job = |node| Some(Job::new(claim, action(node)));
-    deliver(ask(nodes, &answers, nodes.clock.now(), job));
-    // A node that is never heard has not answered.
-    let _ = nodes.in_time(answers.complete()).await;
-    let given = nodes.iter().zip(answers.take()).enumerate();
-    let judged = given.map(|(index, (node, answer))| {
-        let answer = match answer.unwrap_or_else(|| Err(no_answer(node.name()))) {
-            // Two names may have shown that they are one server when they were asked: it has one vote
+    let answers = (0..nodes.len()).map(|index| {
+        let job = Job::new(claim, action(index));
+        async move {
+            // Two names may have shown that they are one server before, or as they were asked: it has one vote
             // (rule 16).
-            Ok(reply) => twin(nodes, index).map_or(Ok(reply), Err),
-            failed => failed,
-        };
-        (Arc::clone(node.name()), answer)
+            let twin = || twin(nodes, index).map_or(Ok(()), Err);
+            twin()?;
+            let reply = answer_of(nodes, index, job).await?;
+            twin().map(|()| reply)
+        }
     });
-    judged.collect()
-}
-
-fn no_answer(name: &Arc<str>) -> NodeError {
-    NodeError::new(name, NodeErrorKind::Timeout, "it did not answer")
-}
-
-/// The answers of all nodes.
-struct Answers {
-    names: Arc<[Arc<str>]>,
-    given: Mutex<Vec<Option<Result<Reply, NodeError>>>>,
-    changed: Notify,
-}
-
-impl Answers {
-    fn new(names: &Arc<[Arc<str>]>) -> Arc<Self> {
-        let given = std::iter::repeat_with(|| None).take(names.len()).collect();
-        let names = Arc::clone(names);
-        Arc::new(Self { names, given: Mutex::new(given), changed: Notify::new() })
-    }
-
-    async fn complete(&self) {
-        while !self.given.lock().iter().all(Option::is_some) {
-            self.changed.notified().await;
-        }
-    }
-
-    fn take(&self) -> Vec<Option<Result<Reply, NodeError>>> {
-        mem::take(&mut self.given.lock())
-    }
-}
-
-impl ReplySink for Answers {
-    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        if let Some(slot @ None) = self.given.lock().get_mut(node) {
-            *slot = Some(result);
-        }
-        self.changed.notify_one();
-    }
-
-    fn names(&self) -> &[Arc<str>] {
-        &self.names
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{node::ReplyTo, quorum::names};
-
-    #[test]
-    fn an_answer_that_never_comes_is_an_error_of_its_node() {
-        let answers = Answers::new(&names(2));
-        drop(ReplyTo::new(&answers, 1));
-        let given = answers.take();
-        assert!(
-            matches!(&given[..], [None, Some(Err(error))] if &*error.node == "a:1"),
-            "{given:?}"
-        );
-    }
+    let names = nodes.names.iter().map(Arc::clone);
+    names.zip(join_all(answers).await).collect()
 }

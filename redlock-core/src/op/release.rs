@@ -31,7 +31,7 @@ pub enum Released {
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
     let Sent { mut round, asked, judged, started, lease, settles } =
-        match begin_release(client, hold, Tally::is_answered_or_failed) {
+        match begin_release(client, hold, Until::Known) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
             Begun::Before => return Ok(Released::AlreadyLost),
@@ -61,7 +61,7 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
         return;
     }
     client.ensure_running();
-    let _ = begin_release(client, hold, Tally::is_answered_or_failed);
+    let _ = begin_release(client, hold, Until::Known);
 }
 
 /// Whether the lock was held until its release. A hold that was `judged` held was released, `asked`
@@ -89,6 +89,28 @@ fn may_pass_on(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Mom
     is_valid && is_confirmed && earliest <= now
 }
 
+/// When the round over the deletes of a release is settled.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    /// The outcome is known, or cannot be.
+    Known,
+    /// Every node has answered or failed.
+    Complete,
+}
+
+impl Until {
+    /// What settles the round for a hold that was `judged`.
+    fn settles(self, judged: Judgement) -> fn(&Tally) -> bool {
+        match (self, judged) {
+            (Self::Complete, _) => Tally::is_complete,
+            // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the
+            // round waits until a quorum has said yes or cannot.
+            (Self::Known, Judgement::Doubtful) => Tally::is_confirmed_or_known,
+            (Self::Known, _) => Tally::is_answered_or_failed,
+        }
+    }
+}
+
 /// The step that a release has begun.
 enum Begun {
     /// The nodes are being asked to delete the key.
@@ -109,8 +131,8 @@ struct Sent {
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
-/// delete it. The round over the deletes is settled when `settles` says so.
-fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> Begun {
+/// delete it.
+fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun {
     let Client { leases, queues, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     let now = reading.now;
@@ -124,9 +146,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
         forget(client, hold);
         return Begun::PassedOn;
     }
-    // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the round
-    // waits until a quorum has said yes or cannot.
-    let settles = if judged == Judgement::Doubtful { Tally::is_decided } else { settles };
+    let settles = until.settles(judged);
     let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.
@@ -171,8 +191,7 @@ impl EndedGuards {
     pub(crate) async fn release(mut self) {
         let client = Arc::clone(&self.client);
         for hold in self.rest.by_ref() {
-            if let Begun::Sent(Sent { round, .. }) =
-                begin_release(&client, &hold, Tally::is_complete)
+            if let Begun::Sent(Sent { round, .. }) = begin_release(&client, &hold, Until::Complete)
             {
                 self.in_flight.push_back(round);
             }
@@ -193,7 +212,7 @@ impl EndedGuards {
 impl Drop for EndedGuards {
     fn drop(&mut self) {
         for hold in self.rest.by_ref() {
-            let _ = begin_release(&self.client, &hold, Tally::is_answered_or_failed);
+            let _ = begin_release(&self.client, &hold, Until::Known);
         }
     }
 }
@@ -225,6 +244,17 @@ mod tests {
             (LOST, &lease, later, false),
         ] {
             assert_eq!(may_pass_on(judged, lease, earliest, now), passes, "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_mass_release_waits_for_every_node_whatever_was_judged() {
+        for judged in [VALID, Judgement::Doubtful, LOST] {
+            for (yes, is_settled) in [(1, [false; 2]), (2, [true, false]), (3, [true; 2])] {
+                let tally = Tally::of(3, yes, 0);
+                let settles = [Until::Known, Until::Complete].map(|it| it.settles(judged)(&tally));
+                assert_eq!(settles, is_settled, "{judged:?} {yes}");
+            }
         }
     }
 

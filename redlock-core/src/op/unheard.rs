@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How often one question is asked again. Each time, a runtime has ended meanwhile, or stands still.
-const MOST: u32 = 8;
+const MAX_AGAIN: u32 = 8;
 
 /// A question that may have to be asked again.
 pub(super) struct Unheard<'c> {
@@ -28,7 +28,7 @@ impl<'c> Unheard<'c> {
     pub(super) async fn asks_again(&mut self, failures: &[NodeError], left: Duration) -> bool {
         let Self { client, asked_again } = self;
         let nodes = &client.nodes;
-        if failures.is_empty() || *asked_again == MOST || left.is_zero() {
+        if failures.is_empty() || *asked_again == MAX_AGAIN || left.is_zero() {
             return false;
         }
         *asked_again += 1;
@@ -69,7 +69,7 @@ mod tests {
         let mut times = 0;
         while asks.asks_again(&unheard, second).await {
             times += 1;
-            assert!(times <= MOST, "it goes on for ever");
+            assert!(times <= MAX_AGAIN, "it goes on for ever");
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn answer_of(
     job: Arc<Job>,
 ) -> Result<Reply, NodeError> {
     let answer = NodeQuestion::ask(nodes, index, job).answer(nodes).await;
-    answer.unwrap_or_else(|| Err(unheard(nodes, index)))
+    answer.unwrap_or_else(|| Err(no_answer(nodes, index)))
 }
 
 /// A question to one node. Dropping it gives it up, unless it was sent.
@@ -33,7 +33,7 @@ pub(crate) struct NodeQuestion {
 
 impl NodeQuestion {
     pub(crate) fn ask(nodes: &Nodes, node: usize, job: Arc<Job>) -> Self {
-        let answer = Arc::<Answer>::default();
+        let answer = Arc::new(Answer::new(&nodes.names));
         if let Some(handle) = nodes.get(node) {
             deliver(handle.submit(job, ReplyTo::new(&answer, node), handle.now()));
         } else {
@@ -68,10 +68,10 @@ impl NodeQuestion {
     }
 }
 
-/// The error of a question of which nothing was heard.
-pub(crate) fn unheard(nodes: &Nodes, node: usize) -> NodeError {
+/// The error of a question that has no answer, although there was time for one.
+pub(crate) fn no_answer(nodes: &Nodes, node: usize) -> NodeError {
     let name = nodes.get(node).map_or_else(|| "a node".into(), |it| Arc::clone(it.name()));
-    NodeError::new(&name, NodeErrorKind::Timeout, "nothing was heard of it")
+    NodeError::no_answer(&name, nodes.give_up_after())
 }
 
 impl Drop for NodeQuestion {
@@ -80,8 +80,9 @@ impl Drop for NodeQuestion {
     }
 }
 
-#[derive(Default)]
 struct Answer {
+    /// Those of all nodes, for errors.
+    names: Arc<[Arc<str>]>,
     result: Mutex<Option<Result<Reply, NodeError>>>,
     there: Notify,
     /// The task that waits for it has gone.
@@ -89,6 +90,15 @@ struct Answer {
 }
 
 impl Answer {
+    fn new(names: &Arc<[Arc<str>]>) -> Self {
+        Self {
+            names: Arc::clone(names),
+            result: Mutex::default(),
+            there: Notify::new(),
+            is_given_up: AtomicBool::new(false),
+        }
+    }
+
     async fn wait(&self) -> Result<Reply, NodeError> {
         loop {
             if let Some(result) = self.result.lock().take() {
@@ -107,6 +117,10 @@ impl ReplySink for Answer {
 
     fn is_wanted(&self) -> bool {
         !self.is_given_up.load(Ordering::Acquire)
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.names
     }
 }
 

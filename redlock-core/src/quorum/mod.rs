@@ -8,7 +8,7 @@ mod numbering;
 mod round;
 mod votes;
 
-pub(crate) use answer::{NodeQuestion, answer_of, unheard};
+pub(crate) use answer::{NodeQuestion, answer_of, no_answer};
 pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;

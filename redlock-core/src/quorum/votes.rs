@@ -96,6 +96,12 @@ impl Tally {
         self.answered() || self.impossible_by_failures()
     }
 
+    /// Whether a quorum said yes, or none will and is known as well as it will be: a quorum has answered, or so many nodes
+    /// failed that none will.
+    pub(crate) fn is_confirmed_or_known(&self) -> bool {
+        self.reached() || self.impossible() && self.is_answered_or_failed()
+    }
+
     /// Whether so many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()

@@ -27,7 +27,7 @@ use crate::{
     error::{Cause, NodeError, NodeErrorKind},
     metrics,
     node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply},
-    quorum::{NodeQuestion, Nodes, unheard},
+    quorum::{NodeQuestion, Nodes, no_answer},
 };
 
 /// A waiter listens to its keys anew after this many refreshes: a push that was lost without a trace costs
@@ -289,7 +289,7 @@ impl Entry {
         if answer.is_some() {
             self.unanswered = None;
         }
-        answer.unwrap_or_else(|| Err(unheard(&self.nodes, node)))
+        answer.unwrap_or_else(|| Err(no_answer(&self.nodes, node)))
     }
 
     fn report_to_send(&mut self) -> Arc<Job> {

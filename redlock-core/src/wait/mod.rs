@@ -2,13 +2,16 @@
 //!
 //! - [`mod@queue`]: the tasks of one client that want one resource stand in a queue. Only the first
 //!   talks to the nodes, and a released lock passes to the next task as it is. [`queues`] are those of
-//!   all resources.
+//!   all resources. [`waiter`] is a task that stands there, [`wants`] what it asks of the queue, and [`failed_attempt`]
+//!   the outcome that the waiters behind the first get.
 //! - [`turn`]: a place in the queue and a turn. A task that goes away passes them on.
 //! - [`entry`]: a place in the queue between clients, which one node keeps: [`keeper`] says which one,
-//!   and [`pushes`] what it tells the waiter.
+//!   and [`pushes`] what it tells the waiter. Its answers show the place ([`queue_position`]), the turn of another client
+//!   ([`shown_turn`]), and whether the holder renews the lock ([`renewals`]).
 //! - [`readers`]: the queues of readers, beside that of the writers.
 //! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a queue may keep a lock to itself, and how long clients wait for each other.
+//! - [`deletes`]: the keys of a lease go, and the next client is woken. [`waiters`] is what the queues do for a lease.
 //!
 //! [`crate::op::watch`] has the nodes report that a key has changed.
 //!

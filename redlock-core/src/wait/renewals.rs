@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 
 /// The longest time without a renewal in which a waiter relies on the next one.
-const MOST: Duration = Duration::from_secs(15);
+const MAX_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a waiter has seen of the lock on one node, report by report.
 ///
@@ -40,7 +40,7 @@ impl Renewals {
         }
         self.full.is_some_and(|full| {
             let without = full.saturating_sub(left);
-            without <= (full / 2).min(MOST)
+            without <= (full / 2).min(MAX_PATIENCE)
         })
     }
 }

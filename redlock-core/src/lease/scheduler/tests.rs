@@ -131,6 +131,67 @@ fn a_lock_from_before_is_renewed_when_the_next_runtime_does_not_run() {
     });
 }
 
+/// The thread that starts it is suspended meanwhile, as one is that has used up its share of the processor.
+#[test]
+fn a_task_that_is_taken_over_before_it_is_ready_leaves_the_holds_to_its_successor() {
+    let ttl = Duration::from_secs(9);
+    let redlock = crate::Redlock::builder().nodes(crate::testing::nodes(3)).ttl(ttl);
+    let redlock = redlock.build().unwrap();
+    let leases = &redlock.client().leases;
+    let (first, second) = (runtime(), runtime());
+    let mut guard = None;
+    let takes_over = async {
+        guard = Some(redlock.lock("r").await.unwrap());
+        let is_taken_over = || leases.registry.elsewhere().is_none();
+        while !is_taken_over() || leases.registry.shared.inner.lock().asleep.is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    {
+        let _in = first.enter();
+        let task = |pulse| {
+            std::thread::scope(|scope| scope.spawn(|| second.block_on(takes_over)).join()).unwrap();
+            leases.tending(pulse)
+        };
+        leases.registry.task.ensure(task, || leases.when_ended());
+    }
+    let guard = guard.unwrap();
+    let confirmed = || guard.hold().lease().confirmed;
+    let before = confirmed();
+    second.block_on(async {
+        let renewed = async {
+            while confirmed() == before {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            () = guard.lost() => panic!("it was lost"),
+            () = renewed => {}
+            () = sleep(2 * ttl) => panic!("it is not looked at"),
+        }
+    });
+}
+
+/// Each of them would look at the clock for as long as anything is held.
+#[test]
+fn a_standby_that_has_ended_leaves_the_next_one_on_its_runtime_alone() {
+    let redlock = crate::Redlock::in_memory(1);
+    let shared = &redlock.client().leases.registry.shared;
+    let listed = || shared.inner.lock().standbys.clone();
+    let runtime = runtime().handle().id();
+    for ends in [true, false] {
+        shared.inner.lock().standbys = vec![runtime];
+        let mut standby = Standby { shared: Arc::clone(shared), runtime, is_listed: true };
+        assert_eq!(standby.is_over(ends, false), ends);
+        if ends {
+            assert!(listed().is_empty());
+            shared.inner.lock().standbys.push(runtime);
+        }
+        drop(standby);
+        assert_eq!(listed().len(), usize::from(ends), "dropped with its runtime, or after its end");
+    }
+}
+
 /// The runtime of the task is not driven, and it is too early to take the task over.
 #[test]
 fn a_standby_sees_where_a_clock_was_set_back_to() {

@@ -12,7 +12,7 @@ const SILENT: f64 = 2.5;
 pub(super) const FRESH: f64 = 4.7;
 
 /// How many of the waiters that are late are passed over: as in `wake.lua`.
-const MOST: usize = 16;
+const MAX_PASSED_OVER: usize = 16;
 
 /// The waiters before a lock: the first is in front. Times are on the node's own clock in seconds.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl Queue {
     /// waiters before it. If there is none, it is the first waiter that is late.
     pub(super) fn choose(&mut self, from: usize, now: f64) -> Option<Chosen> {
         let (mut late, mut ahead) = (None, from);
-        while ahead < from + MOST
+        while ahead < from + MAX_PASSED_OVER
             && let Some((waiter, dead_at)) = self.waiters.iter().nth(ahead)
         {
             let alive = dead_at - now;

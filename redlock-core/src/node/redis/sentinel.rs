@@ -151,7 +151,8 @@ impl Connector for SentinelConnector {
 }
 
 impl Sentinels {
-    /// For how long a client may go on with a master that was replaced.
+    /// For how long a client may go on with a master that was replaced. A client that reaches no majority of the
+    /// sentinels goes on without a bound (`docs/servers.md`).
     ///
     /// The sentinels may have named it just before, when the client began to connect. That takes `connect_timeout`
     /// at most, twice the limit. They are asked again [`ASK_INTERVAL`] later, and are heard within the limit. Between

@@ -11,7 +11,7 @@ use crate::wait::{REFRESH, grace};
 
 /// The longest pause between two attempts for which nothing speaks but that node. A release is heard of
 /// without it: the front watches all nodes.
-const MOST: Duration = Duration::from_secs(20);
+const MAX_DOUBT: Duration = Duration::from_secs(20);
 
 /// The number of attempts in a row that followed from the word of that node alone.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ impl Doubt {
     /// A span after the second attempt in vain, doubled for each one since.
     fn since_second(self, span: Duration, target: Target) -> Option<Duration> {
         // A reader asks at each report as it is.
-        let most = if target.keeper_suffices() { MOST } else { REFRESH };
+        let most = if target.keeper_suffices() { MAX_DOUBT } else { REFRESH };
         let times = 2_u32.saturating_pow(self.in_vain.checked_sub(2)?);
         Some(span.saturating_mul(times).min(most))
     }

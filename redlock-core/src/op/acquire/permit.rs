@@ -28,7 +28,7 @@ use crate::{
 const MAX_TRIES: usize = 4;
 
 /// The most permits that a request asks for at once, for itself and the tasks behind it.
-const MOST: u16 = 32;
+const MAX_AT_ONCE: u16 = 32;
 
 impl Request<'_> {
     /// Takes one of `count` permits.
@@ -204,7 +204,7 @@ impl Request<'_> {
         if self.client.asker() == 0 || is_far {
             return 1;
         }
-        let behind = queues.served_with(front.key(), self.wants(), usize::from(MOST) - 1);
+        let behind = queues.served_with(front.key(), self.wants(), usize::from(MAX_AT_ONCE) - 1);
         u32::try_from(behind + 1).unwrap_or(1)
     }
 
