@@ -1,7 +1,8 @@
 //! A hold over a lease, and whether it has ended. A guard, its handles and a body share it.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{hash::BuildHasher, pin::pin, sync::Arc, time::Duration};
 
+use foldhash::fast::FixedState;
 use tokio::sync::futures::Notified;
 
 use super::{
@@ -205,7 +206,10 @@ impl Hold {
         if !room() {
             return Upkeep::Waits { end: state.end_at(reading) };
         }
-        state.renew_again_after(reading.now, node_timeout);
+        let chance = FixedState::default().hash_one((self.id, reading.now.as_nanos()));
+        let share =
+            f64::from(u32::try_from(chance >> 32).unwrap_or_default()) / f64::from(u32::MAX);
+        state.renew_again_after(reading.now, node_timeout, share);
         Upkeep::Renew { due: state.due_at(reading) }
     }
 

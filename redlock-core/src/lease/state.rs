@@ -162,9 +162,11 @@ impl HoldState {
     }
 
     /// Plans the next renewal, as the one that is due is sent now. Unknown keeps the old deadline
-    /// and tries again (rule 7).
-    pub(super) fn renew_again_after(&mut self, now: Moment, least: Duration) {
-        self.renew_at = now + (self.renewal_ttl / 20).max(least);
+    /// and tries again (rule 7), up to a half later by a `share` that changes each time: whatever cuts the connections
+    /// at a regular pace must not cut off each of them.
+    pub(super) fn renew_again_after(&mut self, now: Moment, least: Duration, share: f64) {
+        let pause = (self.renewal_ttl / 25).max(least);
+        self.renew_at = now + pause.saturating_add((pause / 2).mul_f64(share));
     }
 
     /// Ends the hold. False when it had ended before.

@@ -104,6 +104,31 @@ async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
 
 /// Two thirds of the nodes are a single server. The answers of that server alone renew nothing and
 /// set nothing again.
+/// The connections are cut while each renewal is on its way, if one that failed is sent again after a twentieth of the
+/// ttl.
+#[tokio::test(start_paused = true)]
+async fn renewals_do_not_keep_step_with_what_cuts_the_connections() {
+    const TTL: Duration = Duration::from_secs(4);
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).restarts(Restarts::Trusted);
+    let redlock = redlock.build().unwrap();
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().for_each(|node| node.slow(TTL / 800));
+    sleep(TTL / 3 + TTL / 2000).await;
+    for _ in 0..100 {
+        nodes.iter().for_each(MemoryNode::stop);
+        nodes.iter().for_each(MemoryNode::start);
+        let cut = Instant::now();
+        while cut.elapsed() < TTL / 20 - TTL / 400 {
+            // The nodes are well, and connected again at once.
+            let _ = redlock.try_lock("other").await;
+            sleep(TTL / 800).await;
+        }
+        sleep((TTL / 20).saturating_sub(cut.elapsed())).await;
+        assert!(guard.is_valid());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
     let nodes = nodes(2);

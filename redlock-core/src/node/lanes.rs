@@ -9,35 +9,24 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{
     Action, Claim, EarlyReply, Job, Reply, ReplyTo, lane::Lane, queued::Queued, sweep::Sweep,
+    window::Window,
 };
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
 };
 
-/// How many commands may be in flight to one node before new grants wait. A node takes some time
-/// for each: it would not answer a larger crowd within `node_timeout`, though it is well.
-const MAX_IN_FLIGHT: usize = 512;
-
-/// How many commands may be in flight before joins and watches wait, so that grants find room.
-const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
-
-/// How many joins and watches leave with a batch that has room, although grants fill the node: a waiter whose
-/// reports do not leave loses its place.
+/// How many joins and watches leave with a batch that has room, although grants fill the window, which may be an eighth
+/// larger for them: a waiter whose reports do not leave loses its place.
 pub(super) const MIN_WATCHING: usize = 8;
 
-/// How many commands may be in flight before even the [`MIN_WATCHING`] joins and watches wait.
-const MAX_OVERFULL: usize = MAX_IN_FLIGHT + MAX_IN_FLIGHT / 8;
-
-/// How many commands may be in flight before renewals and deletes wait. They always find room.
-const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
-
-/// How many of them go out as one batch, which is answered as a whole. An answer from time to time
-/// shows that a busy node is alive, and the node works on one batch while the answers to the one before
-/// it wake their callers.
-pub(super) const MAX_IN_BATCH: usize = MAX_IN_FLIGHT / 2;
+/// The most commands in a batch.
+#[cfg(test)]
+pub(super) const MAX_IN_BATCH: usize = super::window::MAX_IN_FLIGHT / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
@@ -50,6 +39,7 @@ pub(super) struct Lanes {
     watches: Lane,
     sweep: Sweep,
     in_flight: usize,
+    window: Window,
     /// How many deletes of keys wait here, or are in flight.
     cleanups: usize,
 }
@@ -170,18 +160,21 @@ impl Lanes {
     /// in it, together with whether another batch may be ready.
     pub(super) fn take(&mut self, spare: Vec<Queued>) -> (Vec<Queued>, bool) {
         let mut items = spare;
+        let (upkeep, all, watching) =
+            (self.most_upkeep(), self.window.size(), self.most_watching());
+        let (overfull, in_batch) = (all + all / 8, self.most_in_batch());
         let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
         let lanes = [
-            (renewals, MAX_UPKEEP, 0),
-            (deletes, MAX_UPKEEP, 0),
-            (grants, MAX_IN_FLIGHT, 0),
-            (watches, MAX_WATCHING, MIN_WATCHING),
+            (renewals, upkeep, 0),
+            (deletes, upkeep, 0),
+            (grants, all, 0),
+            (watches, watching, MIN_WATCHING),
         ];
         for (lane, most, least) in lanes {
             let least = items.len() + least;
-            let most = |taken| if taken < least { most.max(MAX_OVERFULL) } else { most };
+            let most = |taken| if taken < least { most.max(overfull) } else { most };
             while *in_flight + items.len() < most(items.len())
-                && items.len() < MAX_IN_BATCH
+                && items.len() < in_batch
                 && let Some(item) = lane.pop()
             {
                 if item.is_wanted() {
@@ -191,21 +184,43 @@ impl Lanes {
             }
         }
         self.in_flight += items.len();
-        let more = items.len() == MAX_IN_BATCH;
+        let more = items.len() == in_batch;
         (items, more)
     }
 
     /// Whether a job may leave now.
     pub(super) fn has_ready(&self) -> bool {
         let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
-        upkeep && self.in_flight < MAX_UPKEEP
-            || !self.grants.is_empty() && self.in_flight < MAX_IN_FLIGHT
+        upkeep && self.in_flight < self.most_upkeep()
+            || !self.grants.is_empty() && self.in_flight < self.window.size()
             || !self.watches.is_empty() && self.has_room_for_watches()
     }
 
     /// Whether the least important job would find room.
     pub(super) fn has_room_for_watches(&self) -> bool {
-        self.in_flight < MAX_WATCHING
+        self.in_flight < self.most_watching()
+    }
+
+    /// How many commands may be in flight before joins and watches wait, so that grants find room.
+    fn most_watching(&self) -> usize {
+        self.window.size() / 2
+    }
+
+    /// How many commands may be in flight before renewals and deletes wait. They always find room.
+    fn most_upkeep(&self) -> usize {
+        2 * self.window.size()
+    }
+
+    /// How many commands go out as one batch, which is answered as a whole. An answer from time to time shows that a
+    /// busy node is alive, and the node works on one batch while the answers to the one before it wake their callers.
+    fn most_in_batch(&self) -> usize {
+        self.window.size() / 2
+    }
+
+    /// Notes that a batch was answered, or was not `in_time`, before it makes room.
+    pub(super) fn paced(&mut self, sent: Instant, in_time: bool, node_timeout: Duration) {
+        let is_used = self.in_flight >= self.window.size() / 2;
+        self.window.answered(sent, sent.elapsed(), in_time, is_used, node_timeout);
     }
 
     /// Makes room: these jobs, which were taken, are no longer in flight.
@@ -260,7 +275,7 @@ impl Lanes {
     /// batch is not full.
     pub(super) fn may_gather(&self) -> bool {
         let Self { renewals, deletes, grants, watches, .. } = self;
-        let is_full = grants.len() + watches.len() >= MAX_IN_BATCH;
+        let is_full = grants.len() + watches.len() >= self.most_in_batch();
         renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
@@ -272,7 +287,7 @@ impl Lanes {
     /// batch is full.
     pub(super) fn gathered(&self) -> Option<usize> {
         let waiting = self.all().iter().map(|lane| lane.len()).sum();
-        (self.renewals.is_empty() && waiting < MAX_IN_BATCH).then_some(waiting)
+        (self.renewals.is_empty() && waiting < self.most_in_batch()).then_some(waiting)
     }
 
     /// Whether the `SET` of this claim still waits here.
@@ -282,7 +297,7 @@ impl Lanes {
 
     #[cfg(test)]
     pub(super) fn fill(&mut self, is_full: bool) -> Vec<Action> {
-        self.in_flight = if is_full { MAX_UPKEEP } else { 0 };
+        self.in_flight = if is_full { self.most_upkeep() } else { 0 };
         self.all()
             .into_iter()
             .flat_map(Lane::iter)

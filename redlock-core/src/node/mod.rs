@@ -62,6 +62,7 @@ mod task;
 mod tests;
 mod told;
 mod watchers;
+mod window;
 
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};

@@ -2,6 +2,8 @@
 
 use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{
     Action, Job, Reply, deliver, outbox, pipe::Answered, queued::Queued, shared::Shared,
     strikes::Strikes,
@@ -29,7 +31,7 @@ pub(super) fn conclude(
         metrics::node_round_trip(&shared.name, took);
     }
     // Before the votes: a vote may wake a caller that checks whether all is done.
-    note_owed(shared, &items, &results, in_time, &now);
+    note_owed(shared, &items, &results, sent, in_time, &now);
     shared.show_cleanups();
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
@@ -91,6 +93,7 @@ fn note_owed(
     shared: &Shared,
     items: &[Queued],
     results: &[Result<Reply, NodeError>],
+    sent: Instant,
     in_time: bool,
     now: &impl Deref<Target = Moment>,
 ) {
@@ -98,6 +101,7 @@ fn note_owed(
     let is_of_member =
         |error: &NodeError| error.kind == NodeErrorKind::Down || in_time && is_timeout(error);
     let mut outbox = shared.outbox.lock();
+    outbox.lanes.paced(sent, in_time, shared.context.node_timeout);
     outbox.lanes.answered(items);
     if results.iter().any(Result::is_ok) {
         outbox.heard();

@@ -8,7 +8,8 @@
 local queue = ARGV[1] .. ':queue'
 local alive = ARGV[1] .. ':alive:'
 local place = redis.call('ZSCORE', queue, ARGV[2])
-if not place then
+local is_new = not place
+if is_new then
   if redis.call('ZCARD', queue) >= tonumber(ARGV[5]) then
     return -1
   end
@@ -20,9 +21,12 @@ if not place then
     place = math.max(now[1] * 1000000 + now[2], (tonumber(last) or 0) + 1)
   end
   place = string.format('%.0f', place)
+end
+-- First: a user that may not SET leaves no queue without an expiry.
+redis.call('SET', alive .. ARGV[2], 1, 'PX', ARGV[4])
+if is_new then
   redis.call('ZADD', queue, place, ARGV[2])
 end
-redis.call('SET', alive .. ARGV[2], 1, 'PX', ARGV[4])
 redis.call('PEXPIRE', queue, 2 * ARGV[4])
 local ahead = redis.call('ZRANK', queue, ARGV[2])
 -- Dead waiters are dropped from the front, where they would cost time.

@@ -172,3 +172,15 @@ async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
     })
     .await;
 }
+
+/// It would stay for as long as no waiter joins it again.
+#[tokio::test]
+async fn a_waiter_that_may_not_set_its_key_leaves_no_queue_behind() {
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~redlock:* +@all -set"));
+    let (mut node, ours, _) = pair(&server.url(&format!("locks:{CANARY}@"), "")).await;
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let error = act(&mut *node, &ours, join).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::Server, "{error}");
+    assert_eq!(server.number("DBSIZE"), 0);
+}

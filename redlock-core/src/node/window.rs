@@ -1,0 +1,150 @@
+//! How many commands may be in flight to one node: as many as it answers well within `node_timeout`. Pure.
+//!
+//! A server takes a few microseconds for a `SET`, and a hundred for the script of a reader on a busy machine. What is
+//! sent at once must not depend on that: a crowd that is not answered in time asks again, and the connection is dropped
+//! with the renewals on it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The most commands in flight.
+pub(super) const MAX_IN_FLIGHT: usize = 512;
+
+/// Even a slow node is sent this many at once: each write costs as much as several commands.
+const MIN_IN_FLIGHT: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Window {
+    size: usize,
+    /// How long the node takes to answer at the least; zero before its first answer.
+    distance: Duration,
+    /// When it was last made smaller. Batches that were sent before say nothing of the smaller window.
+    narrowed: Option<Instant>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { size: MAX_IN_FLIGHT, distance: Duration::ZERO, narrowed: None }
+    }
+}
+
+impl Window {
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Notes that a batch was answered, or was not `in_time`, so long after it was `sent`. The window `is_used` if at
+    /// least half of it was in flight: otherwise the answer says nothing of a larger one.
+    pub(super) fn answered(
+        &mut self,
+        sent: Instant,
+        took: Duration,
+        in_time: bool,
+        is_used: bool,
+        node_timeout: Duration,
+    ) {
+        if in_time {
+            self.note_distance(took);
+        }
+        let late = self.distance + node_timeout.saturating_sub(self.distance) * 2 / 3;
+        if in_time && took <= late {
+            if is_used {
+                self.size = (self.size + self.size / 8).min(MAX_IN_FLIGHT);
+            }
+        } else if self.narrowed.is_none_or(|at| sent >= at) {
+            self.size = (self.size / 2).max(MIN_IN_FLIGHT);
+            self.narrowed = Some(sent + took);
+        }
+    }
+
+    /// A path may become longer, so that what was seen long ago counts for less and less.
+    fn note_distance(&mut self, took: Duration) {
+        let longer = took.saturating_sub(self.distance) / 256;
+        self.distance =
+            if self.distance.is_zero() { took } else { took.min(self.distance + longer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::{FutureExt, future::join_all};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{Redlock, node::intercepted::intercepted};
+
+    const TIMEOUT: Duration = Duration::from_millis(50);
+
+    /// What is left after a crowd of so many commands, each of which takes the node this long, and then as many again.
+    fn sizes(distance: Duration, each: Duration, rounds: usize) -> Vec<usize> {
+        let mut window = Window::default();
+        let mut now = Instant::now();
+        window.answered(now, distance, true, false, TIMEOUT);
+        let sizes = (0..rounds).map(|_| {
+            let size = window.size();
+            let took = distance + each * u32::try_from(size).unwrap();
+            window.answered(now, took.min(TIMEOUT), took <= TIMEOUT, true, TIMEOUT);
+            now += took;
+            size
+        });
+        sizes.collect()
+    }
+
+    #[test]
+    fn a_node_is_sent_what_it_answers_well_within_its_time() {
+        const MICROSECOND: Duration = Duration::from_micros(1);
+        for distance in [MICROSECOND * 100, MICROSECOND * 40_000] {
+            assert_eq!(sizes(distance, MICROSECOND * 5, 99), [MAX_IN_FLIGHT; 99], "{distance:?}");
+            let slow = sizes(distance, MICROSECOND * 5000, 99);
+            assert_eq!(slow[3..], [MIN_IN_FLIGHT; 96], "{distance:?}");
+        }
+        let middle = sizes(MICROSECOND * 100, MICROSECOND * 130, 99);
+        assert!(middle[2..].iter().all(|it| (110..=330).contains(it)), "{middle:?}");
+    }
+
+    #[test]
+    fn batches_that_were_sent_together_narrow_it_once_and_it_widens_again() {
+        let mut window = Window::default();
+        let sent = Instant::now();
+        (0..4).for_each(|_| window.answered(sent, TIMEOUT, false, true, TIMEOUT));
+        assert_eq!(window.size(), MAX_IN_FLIGHT / 2);
+        window.answered(sent + TIMEOUT, TIMEOUT, false, true, TIMEOUT);
+        assert_eq!(window.size(), MAX_IN_FLIGHT / 4);
+        for is_used in [false, true] {
+            (0..20).for_each(|_| window.answered(sent, TIMEOUT / 50, true, is_used, TIMEOUT));
+            assert_eq!(window.size() == MAX_IN_FLIGHT, is_used);
+        }
+    }
+    /// The server takes a while for each command, as for the script of a reader.
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_gets_its_locks_from_a_node_that_is_slow_for_each_command() {
+        const EACH: Duration = Duration::from_micros(300);
+        let server = Arc::new(tokio::sync::Mutex::new(()));
+        let spec = intercepted("a", move |sender, _, commands| {
+            let server = Arc::clone(&server);
+            let count = u32::try_from(commands.len()).unwrap();
+            let sent = sender.send(commands);
+            async move {
+                let _in_turn = server.lock().await;
+                sleep(EACH * count).await;
+                sent.await
+            }
+            .boxed()
+        });
+        let redlock = Redlock::builder().wait(Duration::from_secs(60)).over(vec![spec]);
+        let held = redlock.lock("held").await.unwrap();
+        let callers = (0..600).map(|caller| {
+            let redlock = redlock.clone();
+            async move {
+                for turn in 0..5 {
+                    drop(redlock.lock(format!("{caller}-{turn}")).await.unwrap());
+                }
+            }
+        });
+        join_all(callers).await;
+        assert!(held.is_valid());
+    }
+}
