@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod health;
 mod printing;
 mod release;
 mod signals;
@@ -325,18 +326,6 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, ..) = done(&nodes, &words);
         assert_eq!(code, 69, "{words:?}");
     }
-}
-
-#[test]
-fn health_passes_on_what_the_library_advises() {
-    let nodes = Nodes::start(1);
-    nodes[0].command(&["ACL", "SETUSER", "app", "on", ">p", "~*", "&*", "+@all", "-info"]);
-    let url = format!("redis://app:p@{}", nodes[0].address());
-    let (code, shown, _) = done(&nodes, &["--node", &url, "health"]);
-    assert!(code == 0 && shown.contains("\n  advice: ") && shown.contains("+info"), "{shown}");
-    let (_, shown, _) = done(&nodes, &["--node", &url, "--json", "health"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert!(shown["nodes"][0]["advice"][0].as_str().unwrap().contains("+info"), "{shown}");
 }
 
 #[test]
