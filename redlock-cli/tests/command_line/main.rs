@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 mod health;
+mod inspect;
 mod printing;
 mod release;
 mod signals;
