@@ -43,7 +43,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(listening)?;
     // The parser asks for a command.
-    let program = run.command.first().map_or_else(|| OsStr::new(""), |it| it);
+    let program = run.command.first().map_or(OsStr::new(""), OsStr::new);
     let file = executable::find(program).map_err(|error| cannot_run(&run, &error))?;
     let mut request = redlock.lock(&run.resource);
     if let Some(min) = run.min_hold {
