@@ -44,7 +44,13 @@ pub(crate) struct Nodes {
     #[cfg(feature = "tls")]
     pub(crate) tls: Tls,
     /// What stands before the resource in each key: the same in all clients
-    #[arg(long, value_name = "TEXT", default_value = "redlock:", global = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "redlock:",
+        env = "REDLOCK_KEY_PREFIX",
+        global = true
+    )]
     pub(crate) key_prefix: String,
     /// What other clients call this one. Default: host and process id
     #[arg(long, value_name = "NAME", global = true)]

@@ -4,30 +4,33 @@
 use std::{
     env,
     ffi::OsStr,
-    io::{self, ErrorKind},
+    fs::File,
+    io::{self, ErrorKind, Read},
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::fs::{Access, access};
 
+/// Where it is.
+///
 /// # Errors
 ///
 /// `NotFound` and `PermissionDenied`, as the start of the command would fail.
-pub(crate) fn check(program: &OsStr) -> io::Result<()> {
+pub(crate) fn find(program: &OsStr) -> io::Result<PathBuf> {
     if program.is_empty() {
         return Err(ErrorKind::NotFound.into());
     }
     if program.as_bytes().contains(&b'/') {
-        return check_file(Path::new(program));
+        return check_file(program.into());
     }
     // Without a `PATH`, the system has one of its own.
-    let Some(path) = env::var_os("PATH") else { return Ok(()) };
+    let Some(path) = env::var_os("PATH") else { return Ok(program.into()) };
     let mut found = Err(ErrorKind::NotFound.into());
     for folder in env::split_paths(&path) {
         // An empty one is the working directory.
-        match check_file(&folder.join(program)) {
-            Ok(()) => return Ok(()),
+        match check_file(folder.join(program)) {
+            Ok(there) => return Ok(there),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => found = Err(error),
             Err(_) => {}
         }
@@ -35,11 +38,20 @@ pub(crate) fn check(program: &OsStr) -> io::Result<()> {
     found
 }
 
-fn check_file(path: &Path) -> io::Result<()> {
+fn check_file(path: PathBuf) -> io::Result<PathBuf> {
     if path.metadata()?.is_dir() {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    Ok(access(path, Access::EXEC_OK)?)
+    access(&path, Access::EXEC_OK)?;
+    Ok(path)
+}
+
+/// Whether a file that the system cannot start may be a script that names no interpreter. Shells ask the same: what
+/// was built for another machine would be nonsense to them. One that cannot be read is left to the shell to report.
+pub(crate) fn may_be_a_script(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(128).read_to_end(&mut start));
+    read.is_err() || !start.contains(&0)
 }
 
 #[cfg(test)]
@@ -48,10 +60,9 @@ mod tests {
 
     #[test]
     fn a_program_is_looked_for_as_a_shell_does() {
-        let check = |program: &str| check(OsStr::new(program)).map_err(|error| error.kind());
-        for there in ["sh", "/bin/sh"] {
-            assert_eq!(check(there), Ok(()), "{there}");
-        }
+        let find = |program: &str| find(OsStr::new(program)).map_err(|error| error.kind());
+        assert_eq!(find("/bin/sh"), Ok("/bin/sh".into()));
+        assert!(find("sh").unwrap().ends_with("sh") && find("sh").unwrap().is_absolute());
         let text = tempfile::NamedTempFile::new().unwrap();
         for (program, kind) in [
             ("", ErrorKind::NotFound),
@@ -60,7 +71,7 @@ mod tests {
             ("/", ErrorKind::PermissionDenied),
             (text.path().to_str().unwrap(), ErrorKind::PermissionDenied),
         ] {
-            assert_eq!(check(program), Err(kind), "{program}");
+            assert_eq!(find(program), Err(kind), "{program}");
         }
     }
 }

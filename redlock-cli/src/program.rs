@@ -2,8 +2,11 @@
 
 use std::{env, ffi::OsString, process::ExitCode, time::Duration};
 
-use clap::{Parser, error::ErrorKind};
-use redlock_core::{Node, Redlock};
+use clap::{
+    Arg, CommandFactory, FromArgMatches, Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use redlock_core::{Node, NodeHealth, Redlock};
 
 #[cfg(feature = "tls")]
 use crate::tls;
@@ -15,7 +18,7 @@ use crate::{
 };
 
 pub(crate) fn main() -> ExitCode {
-    let done = match Arguments::try_parse() {
+    let done = match parsed() {
         Ok(arguments) => {
             all_nodes(&arguments.nodes, env::args_os()).and_then(|()| start(arguments))
         }
@@ -42,6 +45,38 @@ pub(crate) fn main() -> ExitCode {
         }
         failure.exit_code()
     })
+}
+
+/// The command line, and what the environment adds to it.
+fn parsed() -> Result<Arguments, clap::Error> {
+    // Compose files write an empty variable where nothing was set.
+    let is_unset =
+        |arg: &Arg| arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty());
+    let without = |is_left_out: &dyn Fn(&Arg) -> bool| {
+        let leave_out = |arg: Arg| if is_left_out(&arg) { arg.env(None) } else { arg };
+        Arguments::command().mut_args(leave_out).try_get_matches()
+    };
+    match without(&is_unset) {
+        Ok(mut matches) => Arguments::from_arg_matches_mut(&mut matches),
+        // The help names all variables.
+        Err(help) if !help.use_stderr() => Arguments::try_parse(),
+        Err(mut error) => {
+            let of_error = |error: &clap::Error| error.get(ContextKind::InvalidArg).cloned();
+            let Some(ContextValue::String(option)) = of_error(&error) else { return Err(error) };
+            let mut command = Arguments::command();
+            command.build();
+            let mistaken = |arg: &&Arg| arg.to_string() == option;
+            let variable = command.get_arguments().find(mistaken).and_then(Arg::get_env);
+            // What is an error without the variable too is none of the variable's.
+            let other = |arg: &Arg| is_unset(arg) || arg.get_env() == variable;
+            let is_innocent = || without(&other).is_err_and(|it| of_error(&it) == of_error(&error));
+            if let Some(variable) = variable.filter(|_| !is_innocent()) {
+                let named = format!("{} ({option})", variable.display());
+                error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Refuses nodes before the command and behind it: the parser knows the last ones alone, and their quorum is another.
@@ -146,7 +181,19 @@ async fn serve(
             }
             show::released(&resource, now, was, json)
         }
-        Command::Health => show::health(&redlock.health().await, json),
+        Command::Health => show::health(&health(&redlock).await, json),
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The health of each node. A node that is up is asked twice: the first answer of a new client counts the time to
+/// connect as well.
+async fn health(redlock: &Redlock) -> Vec<NodeHealth> {
+    let first = redlock.health().await;
+    if !first.iter().any(NodeHealth::is_up) {
+        return first;
+    }
+    let second = redlock.health().await;
+    let later = first.into_iter().zip(second);
+    later.map(|(first, second)| if first.is_up() { second } else { first }).collect()
 }

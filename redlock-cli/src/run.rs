@@ -1,9 +1,11 @@
 //! Runs a command under a lock.
 
 use std::{
+    ffi::OsStr,
     future::{IntoFuture, pending},
     io,
     os::unix::process::ExitStatusExt,
+    path::Path,
     pin::pin,
     process::{ExitCode, ExitStatus},
     time::Duration,
@@ -40,9 +42,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<ExitCode, Failure> {
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(listening)?;
-    if let Some(program) = run.command.first() {
-        executable::check(program).map_err(|error| cannot_run(&run, &error))?;
-    }
+    // The parser asks for a command.
+    let program = run.command.first().map_or(OsStr::new(""), OsStr::new);
+    let file = executable::find(program).map_err(|error| cannot_run(&run, &error))?;
     let mut request = redlock.lock(&run.resource);
     if let Some(min) = run.min_hold {
         request = request.min_hold(min);
@@ -60,7 +62,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
             guard.map_err(|error| Failure::from(error).with_held(run.held_exit_code))?
         }
     };
-    let command = match Running::spawn(&run, &guard) {
+    let command = match Running::spawn(&run, &file, &guard) {
         Ok(command) => command,
         Err(error) => {
             let _ = guard.release().await;
@@ -107,8 +109,12 @@ fn cannot_run(run: &Run, error: &io::Error) -> Failure {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     };
+    let why = match code {
+        NOT_FOUND => "no such command".to_owned(),
+        _ => error.to_string(),
+    };
     let program = run.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
-    Failure::new(code, format!("cannot run {program}: {error}"))
+    Failure::new(code, format!("cannot run {program}: {why}"))
 }
 
 /// The command is there, and does not start.
@@ -144,12 +150,25 @@ struct Running {
 }
 
 impl Running {
-    fn spawn(run: &Run, guard: &LockGuard) -> io::Result<Self> {
+    /// `file`: where the command is.
+    fn spawn(run: &Run, file: &Path, guard: &LockGuard) -> io::Result<Self> {
         let Some((program, arguments)) = run.command.split_first() else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let mut command = Command::new(program);
-        command.args(arguments).env("REDLOCK_RESOURCE", &run.resource);
+        match Self::start(Command::new(program).args(arguments), run, guard) {
+            Err(error)
+                if Errno::from_io_error(&error) == Some(Errno::NOEXEC)
+                    && executable::may_be_a_script(file) =>
+            {
+                // Nothing has run yet. A script without `#!` is for the shell, to shells and to `execvp` alike.
+                Self::start(Command::new("/bin/sh").arg(file).args(arguments), run, guard)
+            }
+            started => started,
+        }
+    }
+
+    fn start(command: &mut Command, run: &Run, guard: &LockGuard) -> io::Result<Self> {
+        command.env("REDLOCK_RESOURCE", &run.resource);
         // A token of a redlock around this one is not that of this lock.
         command.env_remove("REDLOCK_TOKEN");
         if let Some(token) = guard.fencing_token() {

@@ -16,18 +16,20 @@ use crate::exit::{Failure, INTERNAL, NO_QUORUM};
 pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> Result<ExitCode, Failure> {
     let nodes = status.nodes();
     let answered = nodes.iter().filter(|it| !matches!(it.state, LockState::Unknown { .. })).count();
+    let (state, words) = summary(status, answered);
     if json {
         let waiting: Vec<_> = status.waiting().iter().map(Waiter::client_name).collect();
         say_json(&json!({
             "resource": resource,
+            "state": state,
             "holder": status.holder(),
             "remaining_ms": milliseconds(status.remaining()),
             "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
             "waiting": waiting,
         }))?;
     } else {
-        let mut lines = vec![format!("{}: {}", plain(resource), summary(status, answered))];
-        lines.extend(nodes.iter().map(|it| format!("  {}: {}", it.node, state(&it.state))));
+        let mut lines = vec![format!("{}: {words}", plain(resource))];
+        lines.extend(nodes.iter().map(|it| format!("  {}: {}", it.node, on_node(&it.state))));
         let waiting = status.waiting().iter().map(Waiter::client_name);
         lines.extend(waiting.map(|name| format!("  waiting: {}", plain(name))));
         say(&lines.join("\n"))?;
@@ -72,17 +74,20 @@ impl Was {
     }
 }
 
-fn summary(status: &LockStatus, answered: usize) -> String {
+/// The state of a lock by the answers of a quorum: for programs, and in words.
+fn summary(status: &LockStatus, answered: usize) -> (&'static str, String) {
     let left = status.remaining();
     match status.holder() {
-        Some(holder) => format!("held by {}, {}", plain(holder), rest(left)),
-        None if answered * 2 <= status.nodes().len() => "unknown: too few nodes answer".to_owned(),
-        None if left.is_zero() => "free".to_owned(),
-        None => format!("held by a client without a name or by several, {}", rest(left)),
+        Some(holder) => ("held", format!("held by {}, {}", plain(holder), rest(left))),
+        None if answered * 2 <= status.nodes().len() => {
+            ("unknown", "unknown: too few nodes answer".to_owned())
+        }
+        None if left.is_zero() => ("free", "free".to_owned()),
+        None => ("held", format!("held by a client without a name or by several, {}", rest(left))),
     }
 }
 
-fn state(state: &LockState) -> String {
+fn on_node(state: &LockState) -> String {
     match state {
         LockState::Free => "free".to_owned(),
         LockState::Held { holder: Some(holder), remaining, .. } => {

@@ -101,14 +101,18 @@ fn files_that_cannot_work_are_told_before_anything_is_connected() {
     let [certificate, key] =
         files.certificate("client", &Authority::new("clients").certificate(&["client"]));
     for (url, environment, words) in [
-        (secure, &[("REDLOCK_TLS_CA", no)][..], "--tls-ca: cannot read /no/such/file: "),
+        (
+            secure,
+            &[("REDLOCK_TLS_CA", no)][..],
+            "--tls-ca or REDLOCK_TLS_CA: cannot read /no/such/file: ",
+        ),
         (secure, &[("REDLOCK_TLS_CA", &junk)], "it is not PEM"),
-        (secure, &[("REDLOCK_TLS_CERT", &certificate)], "--tls-key"),
-        (secure, &[("REDLOCK_TLS_KEY", &key)], "--tls-cert"),
+        (secure, &[("REDLOCK_TLS_CERT", &certificate)], "needs its --tls-key or REDLOCK_TLS_KEY"),
+        (secure, &[("REDLOCK_TLS_KEY", &key)], "needs its --tls-cert or REDLOCK_TLS_CERT"),
         (
             secure,
             &[("REDLOCK_TLS_CERT", &certificate), ("REDLOCK_TLS_KEY", no)],
-            "--tls-key: cannot read /no/such/file: ",
+            "--tls-key or REDLOCK_TLS_KEY: cannot read /no/such/file: ",
         ),
     ] {
         let (code, told) = redlock(url, environment, &["health"]);

@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod environment;
+mod health;
+mod inspect;
 mod printing;
 mod release;
 mod signals;
+mod starts;
 mod stops;
 
 use std::{
-    fs::{self, Permissions},
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -111,30 +113,6 @@ fn the_exit_code_is_that_of_the_command() {
     assert_eq!(run("exit 7"), 7);
     assert_eq!(run("kill -TERM $$"), 128 + 15);
     assert!(nodes[0].keys().is_empty(), "{:?}", nodes[0].keys());
-}
-
-/// With a `min_hold`, the lock would stay, and keep the job from running where it is there.
-#[test]
-fn a_command_that_cannot_be_run_takes_no_lock() {
-    let nodes = Nodes::start(1);
-    for (program, code) in [("/no/such/program", 127), ("no-such-program", 127), ("/", 126)] {
-        let run = done(&nodes, &["run", "r", "--min-hold", "30s", "--", program]);
-        assert!(run.0 == code && run.2.contains("cannot run"), "{run:?}");
-        assert!(nodes[0].keys().is_empty(), "{:?}", nodes[0].keys());
-    }
-}
-
-#[test]
-fn a_command_that_does_not_start_gives_its_lock_back() {
-    let (nodes, folder) = (Nodes::start(1), tempfile::tempdir().unwrap());
-    let script = folder.path().join("script");
-    for (text, why) in [("#!/no/such/interpreter", "interpreter"), ("no program", "Exec format")] {
-        fs::write(&script, text).unwrap();
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-        let run = done(&nodes, &["run", "r", "--", script.to_str().unwrap()]);
-        assert!(run.0 == 126 && run.2.contains(why), "{run:?}");
-        assert!(nodes[0].keys().is_empty(), "{:?}", nodes[0].keys());
-    }
 }
 
 #[test]
@@ -325,18 +303,6 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, ..) = done(&nodes, &words);
         assert_eq!(code, 69, "{words:?}");
     }
-}
-
-#[test]
-fn health_passes_on_what_the_library_advises() {
-    let nodes = Nodes::start(1);
-    nodes[0].command(&["ACL", "SETUSER", "app", "on", ">p", "~*", "&*", "+@all", "-info"]);
-    let url = format!("redis://app:p@{}", nodes[0].address());
-    let (code, shown, _) = done(&nodes, &["--node", &url, "health"]);
-    assert!(code == 0 && shown.contains("\n  advice: ") && shown.contains("+info"), "{shown}");
-    let (_, shown, _) = done(&nodes, &["--node", &url, "--json", "health"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert!(shown["nodes"][0]["advice"][0].as_str().unwrap().contains("+info"), "{shown}");
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub enum NodeState {
     /// It answered a PING.
     #[non_exhaustive]
     Up {
-        /// The time from the question to the answer.
+        /// The time from the question to the answer. The first question of a new client waits for the connection,
+        /// so this has the time to connect in it: ask again for that of an answer alone.
         latency: Duration,
     },
     /// It did not answer.

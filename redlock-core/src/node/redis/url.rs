@@ -14,6 +14,9 @@ use crate::{error::LockError, telemetry};
 /// What an error calls a URL that it may not name. `build()` puts the place among the nodes there.
 pub(crate) const UNNAMED_URL: &str = "the URL of a node";
 
+/// What an error calls a URL whose host seems to be the beginning of its login.
+const HALF_OF_A_URL: &str = "the URL of a node (is a / ? # in its password percent-encoded?)";
+
 /// The port of Redis, unless the URL names another.
 const DEFAULT_PORT: u16 = 6379;
 
@@ -134,6 +137,7 @@ pub(super) fn parse(text: &str) -> Result<Endpoint, LockError> {
         ParseError::RelativeUrlWithoutBase => {
             refuse(UNNAMED_URL, "it has no scheme: redis:// goes before the host")
         }
+        error if is_cut_short(text) => refuse(HALF_OF_A_URL, &error.to_string()),
         error => refuse(UNNAMED_URL, &error.to_string()),
     })?;
     match url.scheme() {
@@ -296,12 +300,18 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether a URL that is none has an `@` behind what was taken for its host and port, as in [`subject`].
+fn is_cut_short(text: &str) -> bool {
+    let rest = text.split_once("//").map_or(text, |(_, rest)| rest);
+    rest.find(['/', '?', '#']).is_some_and(|end| rest[end..].contains('@'))
+}
+
 /// Names the node. An `@` behind the host and port means that these are really the user and half of
 /// a password with an unescaped slash: such a URL is not named.
 fn subject(url: &Url, name: &str) -> String {
     let rest = [Some(url.path()), url.query(), url.fragment()];
     if rest.into_iter().flatten().any(|part| part.contains('@')) {
-        return "the URL of a node (is a / ? # in its password percent-encoded?)".to_owned();
+        return HALF_OF_A_URL.to_owned();
     }
     format!("the URL of node {name}")
 }

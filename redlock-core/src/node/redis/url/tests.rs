@@ -119,10 +119,25 @@ fn urls_that_cannot_work_are_refused_with_the_reason() {
 fn the_node_is_named_unless_its_name_may_be_half_of_a_password() {
     let problem = problem("redis://Cache.Example:7101/one");
     assert!(problem.starts_with("the URL of node cache.example:7101 "), "{problem}");
-    for url in ["redis://u:1/x@cache.example", "redis://u:1?x@a", "redis://u:1#x@a"] {
+    for url in [
+        "redis://u:1/x@cache.example",
+        "redis://u:1?x@a",
+        "redis://u:1#x@a",
+        // These are not even URLs.
+        "redis://:se/cret@host",
+        "redis://u:se/cret@host",
+        "rediss://:/se@host",
+        "redis://:se#cret@host",
+        "redis://u:se?cret@host:6379/1",
+    ] {
         let problem = self::problem(url);
-        assert!(problem.contains("percent-encoded?") && !problem.contains("u:1"), "{problem}");
+        assert!(problem.contains("percent-encoded?"), "{problem}");
+        for part in ["u:1", "se/", "se#", "se?", "cret"] {
+            assert!(!problem.contains(part), "{problem}");
+        }
     }
+    let problem = self::problem("redis://:6379/1");
+    assert!(!problem.contains("percent-encoded"), "it has no password: {problem}");
 }
 
 #[test]
