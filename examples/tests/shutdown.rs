@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use common::{Service, locked};
 use http_body_util::BodyExt;
@@ -14,9 +14,11 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use redlock_tests::{Nodes, wait_until, within};
-use tokio::task::JoinSet;
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep};
 
 const AXUM_ORDERS: &str = env!("CARGO_BIN_EXE_axum-orders");
+const TONIC_ORDERS: &str = env!("CARGO_BIN_EXE_tonic-orders");
+const OBSERVABILITY: &str = env!("CARGO_BIN_EXE_observability");
 
 fn client() -> Client<HttpConnector, String> {
     Client::builder(TokioExecutor::new()).build_http()
@@ -78,4 +80,28 @@ async fn an_annotated_function_in_the_background_is_dropped_and_its_lock_goes() 
     service.terminate();
     service.ends_well().await;
     assert!(nodes.are_empty(), "its lock stayed behind");
+}
+
+/// A server that waits for the rest of it never ends.
+async fn ends_in_spite_of_half_a_request(program: &str, half: &[u8]) {
+    let nodes = Nodes::start(3);
+    let service = Service::start(program, &nodes);
+    let address = service.url.strip_prefix("http://").unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(half).await.unwrap();
+    // The server has read it by then. Where it has not, the test sees less.
+    sleep(Duration::from_millis(200)).await;
+    service.terminate();
+    service.ends_well().await;
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_client_that_never_finishes_its_request_is_not_waited_for() {
+    let head = b"POST /orders/1 HTTP/1.1\r\nHost: x\r\n";
+    tokio::join!(
+        ends_in_spite_of_half_a_request(AXUM_ORDERS, head),
+        ends_in_spite_of_half_a_request(OBSERVABILITY, head),
+        ends_in_spite_of_half_a_request(TONIC_ORDERS, b"PRI * HTTP/2.0\r\n"),
+    );
 }

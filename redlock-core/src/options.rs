@@ -58,6 +58,10 @@ macro_rules! call_settings {
                 /// Whether the lock renews itself. Default: true.
                 auto_extend: bool = true;
                 /// The longest time for which the lock is held. After that, it is lost. Unset by default.
+                ///
+                /// Others may be locked out for longer: for `max_hold` and the ttl. A holder that is not polled loses
+                /// the lock then, and a bare guard tells it by `lost()`, but the keys stay on the nodes until the
+                /// guard is dropped or the ttl ends. Set a short `ttl` where that matters.
                 max_hold: Duration;
                 /// The shortest time for which the key stays, from when the lock was taken. If the lock is
                 /// released earlier, or its holder crashes, it stays taken for the rest of this time. At

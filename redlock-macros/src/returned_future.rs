@@ -94,7 +94,7 @@ struct Search<F> {
 
 impl<F: FnOnce(Group, Option<&Ident>) -> TokenStream> VisitMut for Search<F> {
     fn visit_expr_async_mut(&mut self, future: &mut ExprAsync) {
-        if !future.block.stmts.first().is_some_and(is_mark) {
+        if arguments(&future.block.stmts).is_empty() {
             visit_expr_async_mut(self, future);
         } else if let Some(rewrite) = self.rewrite.take() {
             rewrite_block(future, rewrite);
@@ -107,14 +107,22 @@ fn rewrite_block(
     rewrite: impl FnOnce(Group, Option<&Ident>) -> TokenStream,
 ) {
     let statements = &future.block.stmts;
-    let arguments = statements.iter().take_while(|statement| is_argument(statement)).count();
-    let (arguments, work) = statements.split_at(arguments);
+    let arguments = arguments(statements);
+    let work = &statements[arguments.len()..];
     let receiver = arguments.iter().find_map(receiver);
     let mut braces = Group::new(Delimiter::Brace, quote!(#(#work)*));
     braces.set_span(future.block.brace_token.span.join());
     let work = rewrite(braces, receiver);
     let content = quote!(#(#arguments)* #work);
     future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(content), None)];
+}
+
+/// What async-trait put in front of the work. In a block by hand, `let order = order;` is work: it drops the argument
+/// under the lock.
+fn arguments(statements: &[Stmt]) -> &[Stmt] {
+    let end = statements.iter().take_while(|statement| is_argument(statement)).count();
+    let arguments = &statements[..end];
+    if arguments.iter().any(is_mark) { arguments } else { &[] }
 }
 
 /// The async block that the statements end in.
@@ -138,7 +146,7 @@ fn is_box_pin(function: &Expr) -> bool {
     names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
 }
 
-/// Whether async-trait put this statement in front of the work, to bind an argument or to tell
+/// Whether async-trait may have put this statement in front of the work, to bind an argument or to tell
 /// rustc the return type.
 fn is_argument(statement: &Stmt) -> bool {
     if is_mark(statement) {
@@ -150,7 +158,7 @@ fn is_argument(statement: &Stmt) -> bool {
     })
 }
 
-/// Whether a statement is one that async-trait generates at the start, and that is never written by
+/// Whether a statement is one that async-trait generates before the work, and that is never written by
 /// hand.
 fn is_mark(statement: &Stmt) -> bool {
     match statement {
@@ -297,6 +305,8 @@ mod tests {
         ] {
             let source = source.replace("{{", "{").replace("}}", "}");
             for work in [
+                "let order = order; let ttl = ttl; save(order).await",
+                "let order = { let order = order; order }; save(order).await",
                 "let id = order.id; spawn(async move { let id = id; pay(id).await })",
                 "let order = { let order = load(id).await?; order }; save(order).await",
             ] {
@@ -305,6 +315,19 @@ mod tests {
                     tokens(&source.replace("WORK", &format!("locked!({{ {work} }})")))
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_mark_may_come_after_other_arguments() {
+        let block = "async move { let n = n; let Order { id } = { let __arg1 = __arg1; __arg1 };";
+        for (before, after) in [("", ""), ("in_span(", ").await")] {
+            assert_eq!(
+                rewritten(&format!("async move {{ {before} {block} work(id) }} {after} }}")),
+                tokens(&format!(
+                    "async move {{ {before} {block} locked!({{ work(id) }}) }} {after} }}"
+                ))
+            );
         }
     }
 

@@ -123,8 +123,10 @@ impl<X> RedlockLayer<X, Grpc> {
     /// Default: until the handler has returned, which for a server stream is before its first message.
     ///
     /// If the lock is lost meanwhile, the stream is dropped, and the trailers have the status `ABORTED` and the code
-    /// `lost`. If the client does not read, the stream is not polled and keeps the lock. Set
-    /// [`max_hold`](RedlockLayer::max_hold) to limit that.
+    /// `lost`. If the client does not read, the stream is not polled and keeps the lock. The same
+    /// is true if a client drops its `Streaming` response while its own request stream is open: the call ends when
+    /// that stream ends. Set [`max_hold`](RedlockLayer::max_hold) to limit both: another call then gets the lock
+    /// after `max_hold` plus at most the ttl.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
     }

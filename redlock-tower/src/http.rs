@@ -133,7 +133,8 @@ impl<X> RedlockLayer<X, Http> {
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
     /// client sees a response that is cut off. If the client does not read, the body is not polled and keeps the lock.
-    /// Set [`max_hold`](RedlockLayer::max_hold) to limit that.
+    /// Set [`max_hold`](RedlockLayer::max_hold) to limit that: another request then gets the lock after `max_hold`
+    /// plus at most the ttl.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }

@@ -94,6 +94,10 @@ impl<X, P> RedlockLayer<X, P> {
     /// A lock renews itself for as long as its handler runs. Only this setting limits a client that sends its
     /// request, or takes its response, byte by byte. Set it on every layer around a handler that
     /// reads a body. A layer that joins the lock of a layer around it has the limit of that layer.
+    ///
+    /// Other requests may be locked out for longer: for `max_hold` and the [`ttl`](RedlockLayer::ttl). A body under
+    /// `hold_until_body_end` is not polled if its client does not read. It loses the lock then, but its keys
+    /// stay on the nodes until the body is dropped or the ttl ends. Set a short ttl where that matters.
     pub fn max_hold(self, max: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max))
     }

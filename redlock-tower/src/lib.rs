@@ -57,6 +57,10 @@
 //! a request may be chunked or large, and is then read by the handler. Until then only `wait` and
 //! [`max_hold`](RedlockLayer::max_hold) bound the request.
 //!
+//! Over gRPC, a tonic client may drop its `Streaming` response while its own request stream is still open. The server
+//! notices this only when the request stream ends. With `hold_until_body_end`, the call keeps the lock until the client
+//! drops the sender of that stream. Set `max_hold`.
+//!
 //! For a graceful shutdown, call [`Redlock::shutdown`] first and stop the server then. Handlers finish within
 //! the grace period. Requests that still come are refused with the error for shutting down.
 //!

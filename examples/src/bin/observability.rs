@@ -123,7 +123,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     reports.abort();
     pools::shutdown(GRACE).await; // no new locks; what still runs after the grace period is dropped
     drop(stop); // no new connections
-    server.await??; // every response is delivered
+    // Every response is delivered. A client that never finishes its request is not waited for.
+    if let Ok(ended) = tokio::time::timeout(GRACE, server).await {
+        ended??;
+    }
     if let Some(traces) = traces {
         traces.shutdown()?; // sends the last spans
     }

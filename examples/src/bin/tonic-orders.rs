@@ -114,6 +114,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     told_to_stop().await?;
     pools::shutdown(GRACE).await;
     drop(stop);
-    server.await??;
+    // Every response is delivered. A client that never finishes its request is not waited for.
+    if let Ok(ended) = tokio::time::timeout(GRACE, server).await {
+        ended??;
+    }
     Ok(())
 }

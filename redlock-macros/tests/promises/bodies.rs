@@ -2,7 +2,10 @@
 
 use std::{
     pin::Pin,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -162,6 +165,48 @@ async fn a_dropped_body_ends_under_its_lock() {
     drop_it(&locks, dropped_that_would_continue(&locks, &seen)).await;
     assert_eq!(seen.load(Ordering::SeqCst), 1);
     free(&locks, "a").await;
+}
+
+/// Notes at its end whether the lock was still held.
+struct Held(Redlock, Arc<AtomicU32>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.1.store(if self.0.held().is_empty() { 2 } else { 1 }, Ordering::SeqCst);
+    }
+}
+
+struct Order {
+    id: u8,
+    _held: Held,
+}
+
+#[redlock(resource = "a", client = locks)]
+async fn named(locks: &Redlock, order: Order) -> Result<u8, AppError> {
+    let order = order;
+    Ok(order.id)
+}
+
+#[redlock(resource = "a", client = locks)]
+fn named_in_a_block<'a>(
+    locks: &'a Redlock,
+    order: Order,
+) -> Pin<Box<dyn Future<Output = Result<u8, AppError>> + Send + 'a>> {
+    Box::pin(async move {
+        let order = order;
+        Ok(order.id)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_argument_that_the_body_names_is_dropped_under_the_lock() {
+    let locks = Redlock::in_memory(3);
+    let seen = Arc::new(AtomicU32::new(0));
+    let order = || Order { id: 7, _held: Held(locks.clone(), Arc::clone(&seen)) };
+    assert_eq!(named(&locks, order()).await.unwrap(), 7);
+    assert_eq!(seen.swap(0, Ordering::SeqCst), 1);
+    assert_eq!(named_in_a_block(&locks, order()).await.unwrap(), 7);
+    assert_eq!(seen.swap(0, Ordering::SeqCst), 1);
 }
 
 #[redlock(resource = "a", client = locks, on_lost = "cancel", max_hold = "1s")]
