@@ -4,9 +4,13 @@
 
 use std::{cell::LazyCell, sync::Arc};
 
-use super::{keeper::queue_node, pace::grace, queues::Queues};
+use super::{
+    keeper::queue_node,
+    pace::{REFRESH, grace},
+    queues::Queues,
+};
 use crate::{
-    clock::Moment,
+    clock::{Moment, sleep_until},
     error::NodeError,
     lease::LeaseState,
     node::{
@@ -14,6 +18,7 @@ use crate::{
         queue_keys,
     },
     quorum::{Effect, Round, Tally},
+    runtime,
 };
 
 /// Gives back a lease that is not held, or the keys that an attempt has left. The deletes follow
@@ -23,9 +28,24 @@ pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Mo
     delete(queues, lease, keep_until, queues.nodes().clock.now(), Tally::is_answered_or_failed);
 }
 
+/// Deletes the keys at `keep_until`, when the `min_hold` is over that keeps them, and gives the next waiter its turn. No
+/// node tells that waiter when keys expire, and it relies on being told for a while. A rest of more than the time between
+/// two looks of a waiter needs no turn: no task is kept for it.
+fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment, now: Moment) {
+    if keep_until.since(now) > REFRESH {
+        return;
+    }
+    // Not weak: the client may be dropped right behind its last release.
+    let (queues, lease) = (Arc::clone(queues), lease.clone());
+    runtime::spawn(async move {
+        sleep_until(&*queues.nodes().clock, keep_until).await;
+        give_back(&queues, &lease, Moment::ORIGIN);
+    });
+}
+
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
 /// still to come. Returns the number of these nodes. The node that keeps the queue before a key also
-/// gives the next waiter its turn.
+/// gives the next waiter its turn, once the keys are gone.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,
@@ -38,10 +58,15 @@ pub(crate) fn delete(
     let claim = &lease.claim;
     // A job may be sent by a task that read the clock before this one: it must not find a `min_hold` where
     // there is none.
-    let keep_until = if keep_until > now { keep_until } else { Moment::ORIGIN };
+    let keeps = keep_until > now;
+    let keep_until = if keeps { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
-    let queue_nodes = QueueNodes::of(nodes, if was_held { Some(claim) } else { None });
+    // A turn cannot be used before the keys are gone. Without one, an answer says nothing of the queue.
+    let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| was_held && !keeps));
+    if was_held && keeps {
+        delete_when_over(queues, lease, keep_until, now);
+    }
     let mut early = Vec::new();
     let mut asked = 0;
     // The nodes of the queues are asked last. A waiter that they wake asks all nodes, and would find
@@ -206,6 +231,21 @@ mod tests {
         drop(guard);
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!queues.is_contended(&key, all.clock.now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_keeps_the_key_says_nothing_of_the_clients_that_wait() {
+        let redlock = Redlock::in_memory(3);
+        let guard = redlock.lock("r").min_hold(Duration::from_secs(1)).await.unwrap();
+        let Client { queues, nodes: all, .. } = &**redlock.client();
+        let key = Arc::clone(&guard.hold().claim().key);
+        let now = all.clock.now();
+        queues.others_wait(&key, now, now);
+        guard.release().await.unwrap();
+        assert!(queues.is_contended(&key, all.clock.now()));
+        assert_eq!(queues.turn_of_others(&key, all.clock.now()), None, "none can use it yet");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!queues.is_contended(&key, all.clock.now()), "a node has said so");
     }
 
     fn telling(round: &Arc<Round>, queues: &Arc<Queues>) -> Arc<Telling> {

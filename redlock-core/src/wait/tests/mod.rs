@@ -7,6 +7,7 @@ mod entries;
 mod following;
 mod looking;
 mod lost_connections;
+mod min_hold;
 mod no_memory;
 mod own_turns;
 mod passing_on;
