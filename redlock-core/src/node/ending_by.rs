@@ -8,6 +8,7 @@ use super::{Connection, Sender};
 use crate::error::NodeError;
 
 /// A connection whose end is that of `end`, and which is `connection` in everything else.
+#[cfg_attr(not(feature = "sentinel"), allow(dead_code))] // called by `sentinel` alone
 pub(super) fn ending_by<F>(connection: Box<dyn Connection>, end: F) -> Box<dyn Connection>
 where
     F: FnMut(&mut dyn Connection) -> BoxFuture<'static, NodeError> + Send + 'static,

@@ -10,7 +10,6 @@ mod command;
 mod connection;
 pub(crate) mod counter;
 mod credentials;
-#[cfg(any(test, feature = "sentinel"))]
 mod ending_by;
 mod expiry;
 mod fingerprint;
