@@ -4,7 +4,7 @@
 
 mod node;
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc, time::Duration};
 
 use ::metrics::{
     Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
@@ -148,6 +148,7 @@ impl Held {
     /// Counts that the holder gets the lock.
     pub(crate) fn begin(&self) {
         self.gauge.increment(1.0);
+        show_losses(self.label);
     }
 
     /// Counts that the hold has ended, by a release or a loss. Called once.
@@ -157,13 +158,7 @@ impl Held {
     }
 
     pub(crate) fn lost(&self, reason: LostReason) {
-        let reason = match reason {
-            LostReason::Expired => "expired",
-            LostReason::Refused => "refused",
-            LostReason::MaxHold => "max_hold",
-            LostReason::Shutdown => "shutdown",
-        };
-        counter!(LOSSES, "label" => self.label, "reason" => reason).increment(1);
+        count_loss(self.label, reason, 1);
     }
 
     /// The holder gives the lock to another client.
@@ -176,11 +171,51 @@ impl Held {
     }
 }
 
+/// Shows the losses of this label as none, before there is one: an alert on a counter that grows does not see its first
+/// value.
+fn show_losses(label: &'static str) {
+    thread_local! {
+        /// The labels that this thread has shown. Each lock would look its counters up once more.
+        static SHOWN: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+    }
+    // A thread that ends may drop its guards behind this.
+    let is_new = SHOWN.try_with(|shown| shown.borrow_mut().insert(label));
+    if is_new == Ok(true) {
+        use LostReason::{Expired, MaxHold, Refused, Shutdown};
+        for reason in [Expired, Refused, MaxHold, Shutdown] {
+            count_loss(label, reason, 0);
+        }
+    }
+}
+
+fn count_loss(label: &'static str, reason: LostReason, count: u64) {
+    let reason = match reason {
+        LostReason::Expired => "expired",
+        LostReason::Refused => "refused",
+        LostReason::MaxHold => "max_hold",
+        LostReason::Shutdown => "shutdown",
+    };
+    counter!(LOSSES, "label" => label, "reason" => reason).increment(count);
+}
+
 pub(crate) fn node_round_trip(node: &Arc<str>, took: Duration) {
     histogram!(NODE_ROUND_TRIP, "node" => Arc::clone(node)).record(took);
 }
 
 pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
+    count_failures(node, kind, 1);
+}
+
+/// Shows the failures of a node as none, before there is one: see [`show_losses`].
+fn show_failures(node: &Arc<str>) {
+    use NodeErrorKind::{Disconnected, Down, Overloaded, Server, SitsOut, Timeout, Twin};
+    for kind in [Down, Timeout, Disconnected, Server, Overloaded, SitsOut, Twin] {
+        count_failures(node, kind, 0);
+    }
+    count_odd_expiries(node, 0);
+}
+
+fn count_failures(node: &Arc<str>, kind: NodeErrorKind, count: u64) {
     let kind = match kind {
         NodeErrorKind::Down => "down",
         NodeErrorKind::Timeout => "timeout",
@@ -190,10 +225,14 @@ pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
         NodeErrorKind::SitsOut => "sits_out",
         NodeErrorKind::Twin => "twin",
     };
-    counter!(NODE_FAILURES, "node" => Arc::clone(node), "kind" => kind).increment(1);
+    counter!(NODE_FAILURES, "node" => Arc::clone(node), "kind" => kind).increment(count);
 }
 
 /// Counts that the node keeps a key for another time than it was asked to.
 pub(crate) fn node_odd_expiry(node: &Arc<str>) {
-    counter!(NODE_ODD_EXPIRIES, "node" => Arc::clone(node)).increment(1);
+    count_odd_expiries(node, 1);
+}
+
+fn count_odd_expiries(node: &Arc<str>, count: u64) {
+    counter!(NODE_ODD_EXPIRIES, "node" => Arc::clone(node)).increment(count);
 }

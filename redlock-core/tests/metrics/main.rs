@@ -97,6 +97,25 @@ fn every_outcome_of_a_request_is_counted_once() {
     });
 }
 
+/// An alert on what grows does not see the first value of a counter that was not there.
+#[test]
+fn what_has_not_failed_yet_is_counted_as_none() {
+    recorded(|seen| async move {
+        let redlock = client(&nodes());
+        drop(redlock.lock(name("calm")).label("calm").await.unwrap());
+        let text = seen.render();
+        let node = redlock.health().await[0].node.clone();
+        for line in [
+            "redlock_losses_total{label=\"calm\",reason=\"expired\"} 0",
+            "redlock_losses_total{label=\"calm\",reason=\"refused\"} 0",
+            &format!("redlock_node_failures_total{{node=\"{node}\",kind=\"timeout\"}} 0"),
+            &format!("redlock_node_odd_expiries_total{{node=\"{node}\"}} 0"),
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}:\n{text}");
+        }
+    });
+}
+
 #[test]
 fn what_is_held_is_a_gauge_and_its_time_a_histogram() {
     recorded(|seen| async move {

@@ -77,6 +77,9 @@ impl NodeGauges {
         let mut seen = self.seen.lock();
         let is_up = is_up();
         let before = mem::replace(&mut seen.is_up, is_up);
+        if before.is_none() && is_up.is_some() {
+            super::show_failures(&self.node);
+        }
         let mut totals = self.totals.lock();
         totals.links = totals.links + usize::from(is_up.is_some()) - usize::from(before.is_some());
         totals.up =
