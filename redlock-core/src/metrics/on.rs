@@ -2,6 +2,7 @@
 //! the handle of its first change. So a recorder that comes later never sees only half of a change. The gauges of a node
 //! are set anew each time, and need no such handle.
 
+mod failures;
 mod node;
 
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc, time::Duration};
@@ -10,11 +11,17 @@ use ::metrics::{
     Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-pub(crate) use self::node::NodeGauges;
-use self::node::{NODE_CLEANUPS, NODE_SITS_OUT, NODE_UP};
+use self::{
+    failures::{NODE_FAILURES, NODE_ODD_EXPIRIES},
+    node::{NODE_CLEANUPS, NODE_SITS_OUT, NODE_UP},
+};
+pub(crate) use self::{
+    failures::{node_failure, node_odd_expiry},
+    node::NodeGauges,
+};
 use crate::{
     clock::{Clock, Moment},
-    error::{LostReason, NodeErrorKind},
+    error::LostReason,
 };
 
 const ACQUIRES: &str = "redlock_acquires_total";
@@ -30,8 +37,6 @@ const WAKEUPS: &str = "redlock_wakeups_total";
 const QUEUE_PLACES: &str = "redlock_queue_places";
 const QUEUE_AHEAD: &str = "redlock_queue_ahead";
 const NODE_ROUND_TRIP: &str = "redlock_node_round_trip_seconds";
-const NODE_FAILURES: &str = "redlock_node_failures_total";
-const NODE_ODD_EXPIRIES: &str = "redlock_node_odd_expiries_total";
 
 /// Tells the recorder what each name means.
 pub(crate) fn describe() {
@@ -200,39 +205,4 @@ fn count_loss(label: &'static str, reason: LostReason, count: u64) {
 
 pub(crate) fn node_round_trip(node: &Arc<str>, took: Duration) {
     histogram!(NODE_ROUND_TRIP, "node" => Arc::clone(node)).record(took);
-}
-
-pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
-    count_failures(node, kind, 1);
-}
-
-/// Shows the failures of a node as none, before there is one: see [`show_losses`].
-fn show_failures(node: &Arc<str>) {
-    use NodeErrorKind::{Disconnected, Down, Overloaded, Server, SitsOut, Timeout, Twin};
-    for kind in [Down, Timeout, Disconnected, Server, Overloaded, SitsOut, Twin] {
-        count_failures(node, kind, 0);
-    }
-    count_odd_expiries(node, 0);
-}
-
-fn count_failures(node: &Arc<str>, kind: NodeErrorKind, count: u64) {
-    let kind = match kind {
-        NodeErrorKind::Down => "down",
-        NodeErrorKind::Timeout => "timeout",
-        NodeErrorKind::Disconnected => "disconnected",
-        NodeErrorKind::Server => "server",
-        NodeErrorKind::Overloaded => "overloaded",
-        NodeErrorKind::SitsOut => "sits_out",
-        NodeErrorKind::Twin => "twin",
-    };
-    counter!(NODE_FAILURES, "node" => Arc::clone(node), "kind" => kind).increment(count);
-}
-
-/// Counts that the node keeps a key for another time than it was asked to.
-pub(crate) fn node_odd_expiry(node: &Arc<str>) {
-    count_odd_expiries(node, 1);
-}
-
-fn count_odd_expiries(node: &Arc<str>, count: u64) {
-    counter!(NODE_ODD_EXPIRIES, "node" => Arc::clone(node)).increment(count);
 }

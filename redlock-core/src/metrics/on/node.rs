@@ -13,6 +13,7 @@ use std::{
 
 use ::metrics::{Key, Label, Level, Metadata, gauge, with_recorder};
 
+use super::failures::show_failures;
 use crate::sync::Mutex;
 
 pub(super) const NODE_UP: &str = "redlock_node_up";
@@ -78,7 +79,7 @@ impl NodeGauges {
         let is_up = is_up();
         let before = mem::replace(&mut seen.is_up, is_up);
         if before.is_none() && is_up.is_some() {
-            super::show_failures(&self.node);
+            show_failures(&self.node);
         }
         let mut totals = self.totals.lock();
         totals.links = totals.links + usize::from(is_up.is_some()) - usize::from(before.is_some());
