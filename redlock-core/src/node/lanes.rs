@@ -162,7 +162,7 @@ impl Lanes {
         let mut items = spare;
         let (upkeep, all, watching) =
             (self.most_upkeep(), self.window.size(), self.most_watching());
-        let (overfull, in_batch) = (all + all / 8, self.most_in_batch());
+        let (overfull, in_batch) = (all + all / 8, self.window.batch());
         let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
         let lanes = [
             (renewals, upkeep, 0),
@@ -211,16 +211,20 @@ impl Lanes {
         2 * self.window.size()
     }
 
-    /// How many commands go out as one batch, which is answered as a whole. An answer from time to time shows that a
-    /// busy node is alive, and the node works on one batch while the answers to the one before it wake their callers.
-    fn most_in_batch(&self) -> usize {
-        self.window.size() / 2
-    }
-
-    /// Notes that a batch was answered, or was not `in_time`, before it makes room.
-    pub(super) fn paced(&mut self, sent: Instant, in_time: bool, node_timeout: Duration) {
-        let is_used = self.in_flight >= self.window.size() / 2;
-        self.window.answered(sent, sent.elapsed(), in_time, is_used, node_timeout);
+    /// Notes that a batch was answered, or was not `in_time`.
+    pub(super) fn paced(
+        &mut self,
+        commands: usize,
+        sent: Instant,
+        in_time: bool,
+        node_timeout: Duration,
+    ) {
+        let took = sent.elapsed();
+        if in_time {
+            self.window.answered(commands, sent, took, node_timeout);
+        } else {
+            self.window.narrow(sent, took);
+        }
     }
 
     /// Makes room: these jobs, which were taken, are no longer in flight.
@@ -275,7 +279,7 @@ impl Lanes {
     /// batch is not full.
     pub(super) fn may_gather(&self) -> bool {
         let Self { renewals, deletes, grants, watches, .. } = self;
-        let is_full = grants.len() + watches.len() >= self.most_in_batch();
+        let is_full = grants.len() + watches.len() >= self.window.batch();
         renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
@@ -287,7 +291,7 @@ impl Lanes {
     /// batch is full.
     pub(super) fn gathered(&self) -> Option<usize> {
         let waiting = self.all().iter().map(|lane| lane.len()).sum();
-        (self.renewals.is_empty() && waiting < self.most_in_batch()).then_some(waiting)
+        (self.renewals.is_empty() && waiting < self.window.batch()).then_some(waiting)
     }
 
     /// Whether the `SET` of this claim still waits here.

@@ -34,25 +34,32 @@ impl Window {
         self.size
     }
 
-    /// Notes that a batch was answered, or was not `in_time`, so long after it was `sent`. The window `is_used` if at
-    /// least half of it was in flight: otherwise the answer says nothing of a larger one.
+    /// How many of them go out as one batch, which is answered as a whole. An answer from time to time shows that a busy
+    /// node is alive, and the node works on one batch while the answers to the one before it wake their callers.
+    pub(super) fn batch(&self) -> usize {
+        self.size / 2
+    }
+
+    /// Notes that a batch of so many commands was answered so long after it was `sent`.
     pub(super) fn answered(
         &mut self,
+        commands: usize,
         sent: Instant,
         took: Duration,
-        in_time: bool,
-        is_used: bool,
         node_timeout: Duration,
     ) {
-        if in_time {
-            self.note_distance(took);
+        self.note_distance(took);
+        if took > self.distance + node_timeout.saturating_sub(self.distance) * 2 / 3 {
+            self.narrow(sent, took);
+        } else if commands >= self.batch() / 2 {
+            // A batch that leaves much room says nothing of a larger one.
+            self.size = (self.size + self.size / 8).min(MAX_IN_FLIGHT);
         }
-        let late = self.distance + node_timeout.saturating_sub(self.distance) * 2 / 3;
-        if in_time && took <= late {
-            if is_used {
-                self.size = (self.size + self.size / 8).min(MAX_IN_FLIGHT);
-            }
-        } else if self.narrowed.is_none_or(|at| sent >= at) {
+    }
+
+    /// Notes that a batch was not answered in time, or late.
+    pub(super) fn narrow(&mut self, sent: Instant, took: Duration) {
+        if self.narrowed.is_none_or(|at| sent >= at) {
             self.size = (self.size / 2).max(MIN_IN_FLIGHT);
             self.narrowed = Some(sent + took);
         }
@@ -82,11 +89,15 @@ mod tests {
     fn sizes(distance: Duration, each: Duration, rounds: usize) -> Vec<usize> {
         let mut window = Window::default();
         let mut now = Instant::now();
-        window.answered(now, distance, true, false, TIMEOUT);
+        window.answered(0, now, distance, TIMEOUT);
         let sizes = (0..rounds).map(|_| {
             let size = window.size();
             let took = distance + each * u32::try_from(size).unwrap();
-            window.answered(now, took.min(TIMEOUT), took <= TIMEOUT, true, TIMEOUT);
+            if took <= TIMEOUT {
+                window.answered(window.batch(), now, took, TIMEOUT);
+            } else {
+                window.narrow(now, TIMEOUT);
+            }
             now += took;
             size
         });
@@ -109,15 +120,16 @@ mod tests {
     fn batches_that_were_sent_together_narrow_it_once_and_it_widens_again() {
         let mut window = Window::default();
         let sent = Instant::now();
-        (0..4).for_each(|_| window.answered(sent, TIMEOUT, false, true, TIMEOUT));
+        (0..4).for_each(|_| window.narrow(sent, TIMEOUT));
         assert_eq!(window.size(), MAX_IN_FLIGHT / 2);
-        window.answered(sent + TIMEOUT, TIMEOUT, false, true, TIMEOUT);
+        window.narrow(sent + TIMEOUT, TIMEOUT);
         assert_eq!(window.size(), MAX_IN_FLIGHT / 4);
-        for is_used in [false, true] {
-            (0..20).for_each(|_| window.answered(sent, TIMEOUT / 50, true, is_used, TIMEOUT));
-            assert_eq!(window.size() == MAX_IN_FLIGHT, is_used);
+        for (commands, widens) in [(1, false), (MAX_IN_FLIGHT / 2, true)] {
+            (0..20).for_each(|_| window.answered(commands, sent, TIMEOUT / 50, TIMEOUT));
+            assert_eq!(window.size() == MAX_IN_FLIGHT, widens);
         }
     }
+
     /// The server takes a while for each command, as for the script of a reader.
     #[tokio::test(start_paused = true)]
     async fn a_crowd_gets_its_locks_from_a_node_that_is_slow_for_each_command() {

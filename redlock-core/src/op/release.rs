@@ -247,6 +247,22 @@ mod tests {
         }
     }
 
+    /// More deletes than a node can take would wait there until they are too late.
+    #[tokio::test(start_paused = true)]
+    async fn the_slowest_node_sets_the_pace_of_a_mass_release() {
+        const FAR: Duration = Duration::from_millis(10);
+        let nodes = crate::testing::nodes(3);
+        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+        let mut guards = Vec::new();
+        for number in 0..=MAX_IN_FLIGHT {
+            guards.push(redlock.lock(number.to_string()).await.unwrap());
+        }
+        nodes[2].slow(FAR);
+        let begun = tokio::time::Instant::now();
+        end_all(redlock.client()).release().await;
+        assert!(begun.elapsed() >= FAR, "{:?}", begun.elapsed());
+    }
+
     #[test]
     fn a_mass_release_waits_for_every_node_whatever_was_judged() {
         for judged in [VALID, Judgement::Doubtful, LOST] {

@@ -31,6 +31,22 @@ fn clocked() -> (Arc<ManualClock>, Vec<crate::MemoryNode>, crate::Redlock) {
     (clock, nodes, redlock.build().unwrap())
 }
 
+/// Waits for a renewal of this lock, for longer than any ttl here.
+async fn is_renewed(guard: &crate::LockGuard) {
+    let confirmed = || guard.hold().lease().confirmed;
+    let before = confirmed();
+    let renewed = async {
+        while confirmed() == before {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = guard.lost() => panic!("it was lost"),
+        () = renewed => {}
+        () = sleep(Duration::from_secs(30)) => panic!("it is not looked at"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn locks_taken_in_a_row_do_not_wake_the_task_one_by_one() {
     const A_MOMENT: Duration = Duration::from_millis(10);
@@ -116,19 +132,7 @@ fn a_lock_from_before_is_renewed_when_the_next_runtime_does_not_run() {
     let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
     drop(first);
     second.block_on(async { assert!(!guard.validity().is_zero()) });
-    let confirmed = || guard.hold().lease().confirmed;
-    let before = confirmed();
-    third.block_on(async {
-        let renewed = async {
-            while confirmed() == before {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::select! {
-            () = guard.lost() => panic!("it was lost"),
-            () = renewed => {}
-        }
-    });
+    third.block_on(is_renewed(&guard));
 }
 
 /// The thread that starts it is suspended meanwhile, as one is that has used up its share of the processor.
@@ -155,21 +159,7 @@ fn a_task_that_is_taken_over_before_it_is_ready_leaves_the_holds_to_its_successo
         };
         leases.registry.task.ensure(task, || leases.when_ended());
     }
-    let guard = guard.unwrap();
-    let confirmed = || guard.hold().lease().confirmed;
-    let before = confirmed();
-    second.block_on(async {
-        let renewed = async {
-            while confirmed() == before {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::select! {
-            () = guard.lost() => panic!("it was lost"),
-            () = renewed => {}
-            () = sleep(2 * ttl) => panic!("it is not looked at"),
-        }
-    });
+    second.block_on(is_renewed(&guard.unwrap()));
 }
 
 /// Each of them would look at the clock for as long as anything is held.
