@@ -211,20 +211,9 @@ impl Lanes {
         2 * self.window.size()
     }
 
-    /// Notes that a batch was answered, or was not `in_time`.
-    pub(super) fn paced(
-        &mut self,
-        commands: usize,
-        sent: Instant,
-        in_time: bool,
-        node_timeout: Duration,
-    ) {
-        let took = sent.elapsed();
-        if in_time {
-            self.window.answered(commands, sent, took, node_timeout);
-        } else {
-            self.window.narrow(sent, took);
-        }
+    /// Notes that a batch of so many commands was answered, or its time has run out.
+    pub(super) fn paced(&mut self, commands: usize, sent: Instant, node_timeout: Duration) {
+        self.window.answered(commands, sent, sent.elapsed(), node_timeout);
     }
 
     /// Makes room: these jobs, which were taken, are no longer in flight.

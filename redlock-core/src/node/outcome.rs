@@ -101,7 +101,7 @@ fn note_owed(
     let is_of_member =
         |error: &NodeError| error.kind == NodeErrorKind::Down || in_time && is_timeout(error);
     let mut outbox = shared.outbox.lock();
-    outbox.lanes.paced(items.len(), sent, in_time, shared.context.node_timeout);
+    outbox.lanes.paced(items.len(), sent, shared.context.node_timeout);
     outbox.lanes.answered(items);
     if results.iter().any(Result::is_ok) {
         outbox.heard();

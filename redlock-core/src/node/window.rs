@@ -40,7 +40,7 @@ impl Window {
         self.size / 2
     }
 
-    /// Notes that a batch of so many commands was answered so long after it was `sent`.
+    /// Notes that a batch of so many commands was answered, or its time ran out, so long after it was `sent`.
     pub(super) fn answered(
         &mut self,
         commands: usize,
@@ -49,19 +49,15 @@ impl Window {
         node_timeout: Duration,
     ) {
         self.note_distance(took);
-        if took > self.distance + node_timeout.saturating_sub(self.distance) * 2 / 3 {
-            self.narrow(sent, took);
+        let is_late = took > self.distance + node_timeout.saturating_sub(self.distance) * 2 / 3;
+        if is_late || took >= node_timeout {
+            if self.narrowed.is_none_or(|at| sent >= at) {
+                self.size = (self.size / 2).max(MIN_IN_FLIGHT);
+                self.narrowed = Some(sent + took);
+            }
         } else if commands >= self.batch() / 2 {
             // A batch that leaves much room says nothing of a larger one.
             self.size = (self.size + self.size / 8).min(MAX_IN_FLIGHT);
-        }
-    }
-
-    /// Notes that a batch was not answered in time, or late.
-    pub(super) fn narrow(&mut self, sent: Instant, took: Duration) {
-        if self.narrowed.is_none_or(|at| sent >= at) {
-            self.size = (self.size / 2).max(MIN_IN_FLIGHT);
-            self.narrowed = Some(sent + took);
         }
     }
 
@@ -93,11 +89,7 @@ mod tests {
         let sizes = (0..rounds).map(|_| {
             let size = window.size();
             let took = distance + each * u32::try_from(size).unwrap();
-            if took <= TIMEOUT {
-                window.answered(window.batch(), now, took, TIMEOUT);
-            } else {
-                window.narrow(now, TIMEOUT);
-            }
+            window.answered(window.batch(), now, took.min(TIMEOUT), TIMEOUT);
             now += took;
             size
         });
@@ -120,9 +112,9 @@ mod tests {
     fn batches_that_were_sent_together_narrow_it_once_and_it_widens_again() {
         let mut window = Window::default();
         let sent = Instant::now();
-        (0..4).for_each(|_| window.narrow(sent, TIMEOUT));
+        (0..4).for_each(|_| window.answered(MAX_IN_FLIGHT, sent, TIMEOUT, TIMEOUT));
         assert_eq!(window.size(), MAX_IN_FLIGHT / 2);
-        window.narrow(sent + TIMEOUT, TIMEOUT);
+        window.answered(MAX_IN_FLIGHT, sent + TIMEOUT, TIMEOUT, TIMEOUT);
         assert_eq!(window.size(), MAX_IN_FLIGHT / 4);
         for (commands, widens) in [(1, false), (MAX_IN_FLIGHT / 2, true)] {
             (0..20).for_each(|_| window.answered(commands, sent, TIMEOUT / 50, TIMEOUT));

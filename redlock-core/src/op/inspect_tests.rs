@@ -240,6 +240,11 @@ async fn a_server_with_two_names_is_counted_once() {
         panic!("{status:?}");
     };
     assert_eq!(error.kind, NodeErrorKind::Twin);
+    // It is known now, and is not asked.
+    nodes[0].hang();
+    let status = operator.inspect("r").await.unwrap();
+    let LockState::Unknown { error, .. } = &status.nodes()[2].state else { panic!("{status:?}") };
+    assert_eq!(error.kind, NodeErrorKind::Twin);
 }
 
 /// A holder that still has a quorum must not pass for one that has lost its lock.

@@ -134,7 +134,16 @@ mod tests {
     use crate::{
         Redlock,
         node::{Action, Claim},
+        quorum::names,
     };
+
+    #[test]
+    fn an_answer_that_never_comes_is_an_error_of_its_node() {
+        let answer = Arc::new(Answer::new(&names(2)));
+        drop(ReplyTo::new(&answer, 1));
+        let error = answer.result.lock().take().unwrap().unwrap_err();
+        assert_eq!(&*error.node, "a:1");
+    }
 
     /// Rule 18: callers that have gone leave nothing behind.
     #[tokio::test(start_paused = true)]
