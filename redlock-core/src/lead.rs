@@ -16,6 +16,7 @@ use crate::{
     guard::{LockGuard, LockHandle},
     node::NodeHandle,
     options::{LockOptions, call_settings, request_setters},
+    quorum::twin,
     request::LockRequest,
     resources::Resources,
     runtime::in_runtime,
@@ -29,8 +30,8 @@ use crate::{
 /// delay of a second does no harm.
 const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest pause after a term that was lost. A candidate whose terms are lost at once must not try
-/// without a pause.
+/// The longest pause after a term that was lost, be it before its body began. A candidate whose terms are lost at once
+/// must not try without a pause.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// A campaign for a role: settings first, then [`run`](Self::run).
@@ -130,11 +131,19 @@ impl LeadRequest {
         let campaign = Campaign::new(self)?;
         let won = async {
             loop {
-                match campaign.term(&mut body).await {
+                let guard = match campaign.win().await {
+                    Ok(guard) => guard,
+                    Err(error) if ends(&error) => return Err(error),
+                    Err(_) => {
+                        campaign.pause(Duration::MAX).await;
+                        continue;
+                    }
+                };
+                match campaign.lead(guard, &mut body).await {
                     Ok(ControlFlow::Break(output)) => return Ok(output),
                     Ok(ControlFlow::Continue(())) => {}
                     Err(error) if ends(&error) => return Err(error),
-                    Err(error) => campaign.pause(&error).await,
+                    Err(_) => campaign.pause(PAUSE_AFTER_LOSS).await,
                 }
             }
         };
@@ -192,18 +201,6 @@ impl Campaign {
         Ok(Self { client, role, options, pause })
     }
 
-    /// Waits for a term and sees it through.
-    async fn term<T, Fut>(
-        &self,
-        body: &mut impl FnMut(LockHandle) -> Fut,
-    ) -> Result<ControlFlow<T>, LockError>
-    where
-        Fut: Future<Output = ControlFlow<T>>,
-    {
-        let guard = self.win().await?;
-        self.lead(guard, body).await
-    }
-
     /// Waits for the lock of the role.
     async fn win(&self) -> Result<LockGuard, LockError> {
         LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
@@ -228,17 +225,13 @@ impl Campaign {
         outcome
     }
 
-    /// Waits before the next attempt to queue. A lock is refused at once where too many tasks wait for
-    /// it already. The role is likely to be free after a term that was lost, and would be without a leader
+    /// Waits before the next attempt to queue, for `most` at most. A lock is refused at once where too many tasks
+    /// wait for it already. The role is likely to be free after a term that was lost, and would be without a leader
     /// for the pause.
-    async fn pause(&self, error: &LockError) {
+    async fn pause(&self, most: Duration) {
         let (fixed, random) = self.pause;
         let random = token::up_to(&*self.client.entropy, random);
-        let pause = fixed.max(MIN_PAUSE).saturating_add(random);
-        let pause = match error {
-            LockError::Lost { .. } => pause.min(PAUSE_AFTER_LOSS),
-            _ => pause,
-        };
+        let pause = fixed.max(MIN_PAUSE).saturating_add(random).min(most);
         tokio::select! {
             biased;
             () = self.client.closed() => {}
@@ -250,8 +243,10 @@ impl Campaign {
     fn votes(&self) -> usize {
         let nodes = &self.client.nodes;
         let now = nodes.clock.now();
-        let gives_votes = |node: &&NodeHandle| node.is_up() && node.refuses_votes(now).is_none();
-        nodes.iter().filter(gives_votes).count()
+        let gives_vote = |(index, node): &(usize, &NodeHandle)| {
+            node.is_up() && node.refuses_votes(now).is_none() && twin(nodes, *index).is_none()
+        };
+        nodes.iter().enumerate().filter(gives_vote).count()
     }
 
     /// Tells when too few nodes give votes, and when enough do again.

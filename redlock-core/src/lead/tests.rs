@@ -1,5 +1,7 @@
 //! Campaigns on nodes in this process, in paused time.
 
+mod votes;
+
 use std::{
     ops::ControlFlow::{self, Break, Continue},
     sync::{Arc, Mutex},
@@ -151,27 +153,6 @@ async fn a_campaign_outlives_an_hour_without_a_quorum() {
     nodes[..2].iter().for_each(MemoryNode::start);
     terms.until(2).await;
     led.abort();
-}
-
-/// Nothing has to be sent to such a node for it to count again.
-#[tokio::test(start_paused = true)]
-async fn a_campaign_counts_nodes_that_have_sat_out() {
-    let nodes = nodes(3);
-    let redlock = client(&nodes);
-    let campaign = Campaign::new(redlock.lead("r")).unwrap();
-    drop(redlock.lock("warm").await.unwrap());
-    sleep(SECOND).await;
-    assert_eq!(campaign.votes(), 3);
-    for node in &nodes[..2] {
-        node.restart_empty();
-        sleep(2 * SECOND).await;
-        assert_eq!(campaign.votes(), 2, "it sits out");
-        sleep(6 * SECOND).await;
-        assert_eq!(campaign.votes(), 3, "it has sat out");
-    }
-    nodes[2].stop();
-    sleep(SECOND).await;
-    assert_eq!(campaign.votes(), 2, "it is down");
 }
 
 /// On another thread, `release_all` may end the lock of a term before the body is polled.

@@ -31,6 +31,8 @@ use crate::{
 /// them: they would block the lock for as long as they live.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
+    // Read first: if the process stands still from here on, the lease ends early, and never late.
+    let wall = nodes.clock.wall();
     let (judged, reading) = leases.judge_now(hold);
     leases.end(hold, End::Released);
     let begun = hold.begin_release();
@@ -52,7 +54,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     }
     let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);
     let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
-    Lease::of(hold, reading.now, nodes.clock.wall(), left, expired_by, unconfirmed)
+    Lease::of(hold, reading.now, wall, left, expired_by, unconfirmed)
 }
 
 /// Whether no other holder can have the keys of a claim, or another key for the same purpose.

@@ -151,6 +151,11 @@ impl<T> Queue<T> {
         fenced.take(MAX_NUMBERS as usize).count()
     }
 
+    /// Whether an attempt of its fronts has failed, and none has succeeded since.
+    pub(super) fn has_asked(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// The answer to a waiter without a turn.
     pub(super) fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {

@@ -204,16 +204,17 @@ impl Front {
     /// Resolves when a request behind the front would have asked by now. The front itself would ask every `pace`.
     pub(crate) fn hurried(&self, pace: Duration) -> impl Future<Output = ()> + Send + 'static {
         let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
+        async move { hurried(&queues, &key, pace).await }
+    }
+
+    /// Answers each request behind it that tries only once when that would have asked by now, for as long as this is
+    /// polled.
+    pub(crate) fn refusing_single_tries(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
-            let hurry = queues.hurry(&key);
             loop {
-                let hurried = queues.listens(&key, pace);
-                let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
-                tokio::select! {
-                    biased;
-                    () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
-                    () = hurry.told() => {}
-                }
+                hurried(&queues, &key, Duration::ZERO).await;
+                queues.refuse_single_tries(&key);
             }
         }
     }
@@ -333,6 +334,20 @@ impl Front {
         let unchallenged = self.stage == Stage::StoodBack;
         if self.queues.acquired(&self.key, hold, unchallenged, now) {
             self.stage = Stage::HasLock;
+        }
+    }
+}
+
+/// Resolves when a request behind the front of a queue would have asked by now.
+async fn hurried(queues: &Queues, key: &str, pace: Duration) {
+    let hurry = queues.hurry(key);
+    loop {
+        let hurried = queues.listens(key, pace);
+        let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
+        tokio::select! {
+            biased;
+            () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
+            () = hurry.told() => {}
         }
     }
 }

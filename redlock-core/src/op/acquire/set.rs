@@ -9,9 +9,9 @@
 //! Most of the other locks are often free. One after the other, each would take a round trip, so the set joins several
 //! queues at once, and leaves those in which it is not to wait yet.
 
-use std::{ops::Range, time::Duration};
+use std::{convert::Infallible, ops::Range, time::Duration};
 
-use futures_util::future::{pending, select_all};
+use futures_util::future::{join, join_all, pending};
 
 use super::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
 use crate::{
@@ -85,7 +85,7 @@ impl Request<'_> {
             chance = tokio::select! {
                 biased;
                 chance = self.chance(front, Pause { last, ..pause }) => chance?,
-                () = keep_places(others, ahead.until.since(begun), round_trip) => Chance::Hurried,
+                never = keep_places(others, ahead.until.since(begun), round_trip) => match never {},
             };
             let has_news = || self.watch.as_deref().is_some_and(Watch::has_news);
             has_waited |= match chance {
@@ -112,14 +112,15 @@ impl Request<'_> {
 }
 
 /// Keeps the places before the keys that the set does not wait for now, but for those that it has asked about ahead and
-/// is not to wait for so soon. Resolves when a request behind one of them would have asked by now. Cancel safe.
-async fn keep_places(fronts: Vec<&mut Front>, soon: Duration, round_trip: Duration) {
-    let keeping = fronts.into_iter().map(|front| Box::pin(keep_place(front, soon, round_trip)));
-    select_all(keeping).await;
+/// is not to wait for so soon. Requests behind them that try only once are refused: an attempt of the set would say
+/// nothing of that lock alone, and could take the turn of another client. Cancel safe.
+async fn keep_places(fronts: Vec<&mut Front>, soon: Duration, round_trip: Duration) -> Infallible {
+    join_all(fronts.into_iter().map(|front| keep_place(front, soon, round_trip))).await;
+    pending().await
 }
 
 async fn keep_place(front: &mut Front, soon: Duration, round_trip: Duration) {
-    let hurried = front.hurried(Duration::ZERO);
+    let refusing = front.refusing_single_tries();
     let keeping = async {
         if front.entry.as_deref().is_some_and(Entry::has_asked_ahead) {
             sleep(soon).await;
@@ -137,11 +138,7 @@ async fn keep_place(front: &mut Front, soon: Duration, round_trip: Duration) {
             pause = REFRESH;
         }
     };
-    tokio::select! {
-        biased;
-        () = hurried => {}
-        () = keeping => {}
-    }
+    join(refusing, keeping).await;
 }
 
 #[cfg(test)]
@@ -249,6 +246,34 @@ mod tests {
         let begun = Instant::now();
         drop(waits.await.unwrap().unwrap());
         assert!(begun.elapsed() <= 8 * ROUND_TRIP, "{:?}", begun.elapsed());
+    }
+
+    /// A single try for one lock must not make the set ask for the other lock in the turn of another client.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_leaves_the_turn_of_another_client_alone_whatever_its_own_client_tries() {
+        let nodes = nodes(3);
+        let [holder, ours] = clients(&nodes).await;
+        let far = nodes.iter().map(|it| far_away(it.name(), it, ROUND_TRIP)).collect();
+        let far = Redlock::builder().wait(MINUTE).over(far);
+        let held = holder.lock("a").await.unwrap();
+        let theirs = tokio::spawn(far.lock("a").into_future());
+        sleep(500 * MS).await;
+        let set = tokio::spawn(ours.lock_all(["a", "b"]).into_future());
+        sleep(500 * MS).await;
+        let trying = tokio::spawn(async move {
+            loop {
+                let tried = ours.try_lock("b").retry_delay(MS).await;
+                assert!(tried.is_err_and(|error| error.is_held()));
+                sleep(MS).await;
+            }
+        });
+        sleep(100 * MS).await;
+        drop(held);
+        let theirs = theirs.await.unwrap().unwrap();
+        assert!(!set.is_finished() && !trying.is_finished());
+        trying.abort();
+        drop(theirs);
+        drop(set.await.unwrap().unwrap());
     }
 
     /// The turn for a later key comes while the set looks at the key before.

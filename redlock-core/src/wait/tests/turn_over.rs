@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::node::{Action, Command, intercepted::silent};
+use crate::{
+    node::{Action, Command, intercepted::silent},
+    sync::Mutex,
+};
 
 /// A client that no node pushes to, and that looks often.
 fn looking_client(nodes: &[MemoryNode]) -> Redlock {
@@ -63,6 +65,30 @@ async fn a_client_that_only_tries_leaves_a_turn_that_is_out_alone() {
         sleep(3 * MS).await;
     }
     drop(next.await.unwrap().unwrap());
+}
+
+/// Its first task has asked nothing yet when its wait ends. The next one gets its place between the clients.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_inherits_a_place_leaves_a_turn_that_is_out_alone() {
+    let nodes = nodes(3);
+    let far = far_client(&nodes, 40 * MS);
+    let ours = client(&nodes);
+    for client in [&ours, &far] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    for _ in 0..10 {
+        let guard = ours.lock("r").await.unwrap();
+        let theirs = waiting(&far, MINUTE).await;
+        sleep(500 * MS).await;
+        guard.release().await.unwrap();
+        let first = waiting(&ours, 30 * MS).await;
+        let second = waiting(&ours, MINUTE).await;
+        let guard = theirs.await.unwrap().unwrap();
+        assert!(first.await.unwrap().is_err_and(|error| error.is_held()));
+        assert!(!second.is_finished(), "it has taken the lock from the client with the turn");
+        guard.release().await.unwrap();
+        second.await.unwrap().unwrap().release().await.unwrap();
+    }
 }
 
 /// It looks often, and sees that the lock is free before the client with the turn has asked.
