@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use parking_lot::Mutex;
 
 use crate::{
     builder::{check, check_distinct},
@@ -16,6 +15,7 @@ use crate::{
     error::LockError,
     redlock::Redlock,
     settings::Settings,
+    sync::Mutex,
 };
 
 static POOLS: Mutex<Pools> =

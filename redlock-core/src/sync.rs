@@ -1,6 +1,8 @@
 //! What threads share, and the runtime that tasks are started on. These are the usual types. With
 //! `--cfg redlock_races`, shuttle decides which thread goes on whenever a lock is taken or an atomic
 //! is touched, and `tests/races` of the workspace tries the orders.
+//!
+//! A counter of the whole process is one of `std`: it outlives the orders, and decides nothing.
 
 #[cfg(redlock_races)]
 mod races;

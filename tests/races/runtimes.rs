@@ -1,6 +1,10 @@
 //! The tasks of a client, whose runtime ends or stands still while others use the client.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{
+    future::IntoFuture,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 
@@ -176,6 +180,36 @@ fn each_task_is_started_once() {
             before = next.runtime;
         }
         assert_eq!(started[0], started[1], "tasks of one thread and of two");
+    });
+}
+
+/// The runtime of the task that renews has ended. A thread starts the task on a second runtime, and is held up before
+/// the task is ready. A third runtime takes the task over meanwhile: the locks are renewed there.
+#[test]
+fn locks_are_renewed_while_their_task_changes_runtimes() {
+    in_any_order(|world| {
+        let client = world.client(&nodes(1));
+        let [second, third] =
+            [(); 2].map(|()| Client { runtime: world.runtime(), ..client.clone() });
+        let ttl = world.shortest_ttl();
+        let lock = move |resource: &'static str| {
+            move |client: Client| {
+                client.run(async |redlock| redlock.lock(resource).ttl(ttl).await.unwrap())
+            }
+        };
+        let held = lock("q")(third.clone());
+        client.runtime.end();
+        let (starts, keeps) = (second.clone(), Arc::new(Mutex::new(None)));
+        let kept = Arc::clone(&keeps);
+        let starts = move || *kept.lock().unwrap() = Some(lock("r")(starts));
+        world.pass_until_done(SOON, vec![Box::new(starts)]);
+        let kept = keeps.lock().unwrap().take().unwrap();
+        if !(held.is_valid() && kept.is_valid()) {
+            // No thread was run for the whole ttl.
+            return;
+        }
+        (0..60).for_each(|_| world.step(ttl / 20));
+        assert!(held.is_valid() && kept.is_valid(), "three times the ttl have passed");
     });
 }
 

@@ -8,14 +8,14 @@ use std::{
 };
 
 use foldhash::HashMap;
-use tokio::{runtime::Id, sync::Notify};
+use tokio::runtime::Id;
 
 use super::hold::{Hold, HoldId};
 use crate::{
     background::Background,
     clock::{Moment, Reading},
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Id, sync::Notify};
+use tokio::runtime::Id;
 
 use super::{
     Leases,
@@ -17,6 +17,7 @@ use crate::{
     clock::{Clock, Moment, Reading, sleep_until},
     node::NodeHandle,
     runtime,
+    sync::Notify,
 };
 
 /// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
@@ -161,8 +162,8 @@ async fn tend(
     if shared.orphaned.load(Ordering::Acquire) {
         return;
     }
-    // Another runtime has taken over, which may stand still, too. The holds of this one are its own again
-    // then, and the tasks here that wait for a loss set a timer of their own.
+    // Another runtime has taken this task over. It may stand still as well, so a standby starts here. The tasks here
+    // that wait for a loss are woken, and set timers of their own.
     if let Some(leases) = leases.upgrade() {
         leases.stand_by();
         shared.all().iter().for_each(|hold| hold.nudge());

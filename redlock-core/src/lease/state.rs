@@ -195,7 +195,7 @@ impl HoldState {
         Some(LeaseState { range, ..self.lease.clone() })
     }
 
-    /// Whether a release has begun, which is seen through by what began it.
+    /// Whether a release has begun. The code that began it also completes it.
     pub(super) fn has_begun_release(&self) -> bool {
         matches!(self.phase, Phase::Releasing(_))
     }

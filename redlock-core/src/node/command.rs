@@ -159,7 +159,7 @@ pub(crate) enum Listens {
     Nothing,
     /// That it is the waiter's turn, or will be soon.
     Turn,
-    /// The same, and that the lock has changed.
+    /// That it is the waiter's turn, or will be soon, and that the lock has changed.
     TurnAndLock,
 }
 
@@ -239,7 +239,7 @@ impl Action {
         matches!(self, Self::Release { .. } | Self::Shorten { .. } | Self::Leave { .. })
     }
 
-    /// Whether it is sent under the lock of its hold.
+    /// Whether it renews a key or sets it again. Such a command is handed in under the lock of its hold.
     pub(super) fn renews(self) -> bool {
         matches!(self, Self::Extend { .. } | Self::Heal { .. })
     }

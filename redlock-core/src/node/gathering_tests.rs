@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     task::yield_now,
@@ -18,6 +17,7 @@ use super::{
 use crate::{
     Redlock,
     quorum::{Round, names},
+    sync::Mutex,
 };
 
 const MS: Duration = Duration::from_millis(1);

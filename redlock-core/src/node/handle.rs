@@ -193,7 +193,8 @@ impl NodeHandle {
         self.shared().is_up.load(Ordering::Acquire)
     }
 
-    /// Whether it refuses keys for now whose queue has a name with this hash, as one does that has no memory left.
+    /// Whether it refuses for now the keys whose queue has a name with this hash, for example because it has no memory
+    /// left.
     pub(crate) fn refuses(&self, line: u64) -> bool {
         self.shared().refusals.has(line, || self.now())
     }

@@ -30,12 +30,12 @@ pub(super) const MAX_IN_BATCH: usize = super::window::MAX_IN_FLIGHT / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    /// Renewals and heals.
+    /// Renewals, heals and confirmations of numbers.
     renewals: Lane,
-    /// Deletes, and entries that leave a queue.
+    /// Deletes, leaves of a queue, barriers that are lowered, and what operators ask.
     deletes: Lane,
     grants: Lane,
-    /// Joins and watches.
+    /// Joins, watches, looks at a lock, barriers, and leaves that are sent again.
     watches: Lane,
     sweep: Sweep,
     in_flight: usize,

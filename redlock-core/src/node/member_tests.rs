@@ -10,11 +10,10 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::{Action, NodeSpec, intercepted::intercepted};
-use crate::{NodeError, NodeErrorKind, Redlock};
+use crate::{NodeError, NodeErrorKind, Redlock, sync::Mutex};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -234,12 +234,13 @@ impl Outbox {
         self.resend.cleanups() + self.lanes.cleanups()
     }
 
-    /// Whether no delete has to be repeated.
+    /// Whether the node has confirmed every delete.
     pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
-    /// Whether nothing waits, is in flight or has to be repeated.
+    /// Whether no command waits or is in flight, and no delete has to be sent again. Watches and leaves that are sent
+    /// again later do not count.
     pub(super) fn is_idle(&self) -> bool {
         self.resend.cleanups() == 0 && self.lanes.is_quiet()
     }

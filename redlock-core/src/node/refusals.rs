@@ -1,4 +1,4 @@
-//! Which keys a node refuses for now, as one does that has no memory left. Clients have another node keep the queues
+//! Which keys a node refuses for now, for example because it has no memory left. Clients have another node keep the queues
 //! of these keys: in the queue of a node that takes no waiter, a release finds none.
 //!
 //! A client that takes the lock sets its key on all nodes, and sees the refusals by itself. One that only waits sees

@@ -21,8 +21,8 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
         self.names().get(node).map_or_else(|| "a node".into(), Arc::clone)
     }
 
-    /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
-    /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
+    /// Whether a question that has not been sent yet is still worth sending. An unwanted question may be dropped under
+    /// the lock of an outbox, so this must take no lock of the client.
     fn is_wanted(&self) -> bool {
         true
     }

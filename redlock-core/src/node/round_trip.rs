@@ -1,9 +1,8 @@
 //! How far away a node is. Delays that depend on the distance are computed from this.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The smoothed time from sending a batch to its answers. Zero until the first answer.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::{
     Connector, EarlyReply, Identity, NodeSpec, Remaining, ReplyTo, Restarts, Watchers,
@@ -22,7 +22,7 @@ use crate::{
     clock::{Clock, Moment},
     metrics::NodeGauges,
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     token::Entropy,

@@ -10,8 +10,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
-
 use super::{
     Identity, Opened,
     advice::advice,
@@ -27,6 +25,7 @@ use crate::{
     background::Pulse,
     clock::{Moment, sleep_until},
     error::{Cause, NodeError, NodeErrorKind},
+    sync::Notify,
     telemetry, token,
 };
 

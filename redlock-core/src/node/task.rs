@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use super::shared::Shared;
-use crate::{background::Pulse, clock::Moment};
+use crate::{background::Pulse, clock::Moment, sync::Notify};
 
 /// The task that serves a node.
 #[derive(Clone, Copy)]

@@ -3,7 +3,6 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -15,6 +14,7 @@ use crate::{
     clock::Moment,
     error::Cause,
     quorum::{Round, names},
+    sync::Mutex,
     testing::nodes,
 };
 

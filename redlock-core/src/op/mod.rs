@@ -1,4 +1,5 @@
-//! The operations of a client on its nodes, one in each file.
+//! The operations of a client on its nodes, one in each file. `no_quorum` is the error, and `unheard` the second try,
+//! that several of them share.
 
 pub(crate) mod acquire;
 pub(crate) mod extend;

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use super::Nodes;
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{Job, Reply, ReplySink, ReplyTo, deliver},
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicBool, Ordering},
     },
 };

@@ -3,15 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Notify;
-
 use super::votes::quorum;
 use crate::{
     clock::{Clock, Moment, sleep_until},
     error::NodeError,
     node::{Action, Claim, Job, Listener, Reply, ReplySink, ReplyTo},
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicBool, Ordering},
     },
 };

@@ -50,6 +50,12 @@ impl AtomicWaker {
     pub(crate) fn take(&self) -> Option<Waker> {
         self.0.lock().take()
     }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.take() {
+            waker.wake();
+        }
+    }
 }
 
 /// A signal that is listened to and given at moments of shuttle's choice.
@@ -67,6 +73,11 @@ impl Notify {
     pub(crate) fn notified(&self) -> Notified<'_> {
         drop(self.turn.lock());
         self.signal.notified()
+    }
+
+    pub(crate) fn notify_one(&self) {
+        drop(self.turn.lock());
+        self.signal.notify_one();
     }
 
     pub(crate) fn notify_waiters(&self) {

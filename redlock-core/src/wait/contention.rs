@@ -29,8 +29,7 @@ pub(super) struct Contention {
 struct Contended {
     /// When the turn of another client ends.
     turn: Moment,
-    /// Until when the client has its turn that a node said it gave. That client is in no queue until it has
-    /// asked.
+    /// Until when another client has the turn that a node said it gave. Until it asks, that client is in no queue.
     given: Moment,
     remembered: Moment,
     /// Until when a request that only tries need not look whether it is still that client's turn.

@@ -28,9 +28,9 @@ pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Mo
     delete(queues, lease, keep_until, queues.nodes().clock.now(), Tally::is_answered_or_failed);
 }
 
-/// Deletes the keys at `keep_until`, when the `min_hold` is over that keeps them, and gives the next waiter its turn. No
-/// node tells that waiter when keys expire, and it relies on being told for a while. A rest of more than the time between
-/// two looks of a waiter needs no turn: no task is kept for it.
+/// Deletes the keys when the `min_hold` ends, at `keep_until`, and gives the next waiter its turn. No node tells waiters
+/// that keys have expired. If `keep_until` is more than one [`REFRESH`] away, every waiter looks for itself before that,
+/// and no task is started.
 fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment, now: Moment) {
     if keep_until.since(now) > REFRESH {
         return;

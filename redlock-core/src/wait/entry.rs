@@ -64,8 +64,8 @@ pub(crate) struct Entry {
     asked: Vec<usize>,
     /// Those of them that have taken the entry, or may have.
     taken: BTreeSet<usize>,
-    /// The nodes that are listened to: those, and those that could not be reached when the entry was put
-    /// where it is, or was cut off. One of them may be the one to keep it.
+    /// The nodes that are listened to: those in `asked`, and those that could not be reached when the entry moved or was
+    /// cut off. Any of them may become the node that keeps the queue.
     heard: Vec<usize>,
     /// The nodes that have refused to take the entry, and would refuse it again.
     declined: BTreeSet<usize>,

@@ -27,7 +27,8 @@ impl FailedAttempt {
         }
     }
 
-    /// The same, where the nodes that failed in an earlier round were not asked again: they have failed here, too.
+    /// What a round says in which the nodes that had failed in an earlier round were not asked again: they have failed
+    /// here, too.
     pub(crate) fn after(earlier: &Round, tally: &Tally, round: &Round) -> Self {
         let before = earlier.failures();
         let mut tally = *tally;

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use crate::{
     node::{Claim, Job, Listener, ReplyTo, queue_keys},
-    sync::Mutex,
+    sync::{Mutex, Notify},
 };
 
 /// The pushes that a waiter gets.

@@ -20,7 +20,6 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
@@ -31,6 +30,7 @@ use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, S
 use crate::{
     error::{NodeError, NodeErrorKind},
     runtime,
+    sync::Mutex,
 };
 
 /// A Redis node inside this process.

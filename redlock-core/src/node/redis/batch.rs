@@ -5,12 +5,10 @@ use std::{
     task::{Poll, Waker},
 };
 
-use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
-
 use crate::{
     error::NodeError,
     node::{Command, Reply},
+    sync::{AtomicWaker, Mutex},
 };
 
 /// Commands that were sent together, and their answers so far.

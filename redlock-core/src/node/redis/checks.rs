@@ -1,11 +1,12 @@
 //! The settings of a node beside its address, checked at `build()`.
 
-use std::{sync::atomic::AtomicBool, time::Duration};
+use std::time::Duration;
 
 use super::{dial::Dialer, lookup::Lookups, opener::Opener, url::Endpoint};
 use crate::{
     error::LockError,
     node::{Context, settings::NodeSettings},
+    sync::atomic::AtomicBool,
     telemetry,
 };
 

@@ -19,7 +19,6 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 
 use super::{
     batch::Batch,
@@ -29,6 +28,7 @@ use super::{
 use crate::{
     error::NodeError,
     node::{Command, Connection, Remaining, Reply, Sender},
+    sync::Mutex,
 };
 
 type Answers = Vec<Result<Reply, NodeError>>;

@@ -4,17 +4,17 @@
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::transport::Transport;
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// Why a connection ended on which the server sent more than it was asked for.
 pub(super) const TOO_MUCH: &str =

@@ -11,6 +11,7 @@
 //! | [`dial`], [`lookup`], `tls`, `tls_errors` | an address becomes a stream of bytes; the addresses of a host; which check of TLS failed |
 //! | [`failure`] | why a connection could not be opened |
 //! | [`handshake`], [`info`], [`abilities`] | what the server at the other end says of itself, and which commands it runs |
+//! | `socket` | a socket that works on without its runtime |
 //! | [`transport`] | the bytes to a server, and how they ended |
 //! | [`loan`] | the same while redis-rs reads them, and how much it may read |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
@@ -22,6 +23,9 @@
 //! | [`acknowledged`] | votes that wait for replicas |
 //! | [`frame`] | bytes become an answer |
 //! | [`set`] | commands for several locks at once, and their answers |
+//! | `shared` | commands of readers |
+//! | `kept` | the queues that a release wakes |
+//! | `scripts` | which script does a command |
 //! | [`script`], [`answers`] | a script is called; what a call for several commands was answered |
 //! | [`reply`], [`redirect`] | an answer becomes granted, refused, or failed and why; or the member of a cluster to ask |
 //! | [`server_error`] | what an error of the server means, and how it is told |

@@ -1,13 +1,7 @@
 //! Opens connections to servers with the settings of one node: a single server, the master behind
 //! sentinels, or the members of a cluster.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{FusedFuture, FutureExt};
 use redis::{
@@ -26,7 +20,10 @@ use super::{
     transport::{CloseReason, NOT_REDIS},
     url::{Address, Login, Protocol},
 };
-use crate::node::{Credentials, Identity, Watchers, credentials::Provider};
+use crate::{
+    node::{Credentials, Identity, Watchers, credentials::Provider},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// What to look at when a server hangs up and has said nothing.
 const SAYS_NOTHING: &str = "a server that speaks TLS needs rediss://";

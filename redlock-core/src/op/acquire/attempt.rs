@@ -122,7 +122,7 @@ impl<'a> Request<'a> {
     ) -> Result<Result<Granted, FailedAttempt>, LockError> {
         let mut unheard = Unheard::new(self.client);
         loop {
-            // A first attempt that was none is made however short the `wait` is.
+            // No node was heard in the first attempt, so it does not count. It is made again however short the `wait` is.
             let left =
                 if self.attempts > 1 { self.retries.limit(self.now()) } else { Duration::MAX };
             if !failure.was_not_heard()

@@ -4,9 +4,9 @@
 //! The token is the largest number among the answers of a quorum. It is final if a quorum has given
 //! this same number: then each later holder asks a node that counts on from it. If not, each node
 //! that gave a smaller number is told the largest (`Confirm`), on condition that no number was
-//! drawn there since. The lock is acquired only with a quorum of confirmations. Without them, or
-//! with confirmations of nodes that have given numbers to another client since, a number is handed
-//! out twice.
+//! drawn there since. The lock is acquired only with a quorum of confirmations. Both conditions
+//! are needed: without a quorum of confirmations, or if a node confirmed after it had given numbers to another client,
+//! two holders could get the same number.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,7 @@
 //! Waiters are woken, and wait no longer than they may.
 
-use parking_lot::Mutex;
-
 use super::*;
+use crate::sync::Mutex;
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_by_a_release_elsewhere() {

@@ -6,7 +6,6 @@ mod drawn;
 
 use std::{cell::Cell, collections::BTreeMap, time::Instant};
 
-use parking_lot::Mutex;
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use self::drawn::{Lock, Place, Step, What, steps};
@@ -14,6 +13,7 @@ use super::*;
 use crate::{
     MemoryNode,
     node::{Job, Listener, Raise, ReplyTo, Told, Watchers, queue_keys},
+    sync::Mutex,
     token::Token,
 };
 

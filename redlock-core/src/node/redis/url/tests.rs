@@ -232,7 +232,7 @@ fn a_password_in_clear_text_is_warned_of_once() {
 
 /// Keeps the text of every event.
 #[derive(Clone, Default)]
-struct Events(Arc<parking_lot::Mutex<Vec<String>>>);
+struct Events(Arc<crate::sync::Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Events {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
