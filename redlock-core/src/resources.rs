@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, slice};
 
-use crate::{error::LockError, node::Places};
+use crate::{error::LockError, node::KeySet};
 
 /// The longest resource in bytes: keys stay readable and cheap.
 const MAX_RESOURCE_BYTES: usize = 1024;
 
 /// The most resources of a set. One script sets all of them, while the node does nothing else.
-const MAX_RESOURCES: usize = Places::MAX;
+const MAX_RESOURCES: usize = KeySet::MAX;
 
 /// The longest name of a set in errors and events, in bytes.
 const MAX_NAME_BYTES: usize = 200;

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     error::NodeError,
-    node::{Secret, Seen},
+    node::{Inspection, Secret},
     quorum::quorum,
 };
 
@@ -72,7 +72,7 @@ impl fmt::Display for Waiter {
 }
 
 /// The state on a node, or why it is unknown.
-type Answer = Result<Arc<Seen>, NodeError>;
+type Inspected = Result<Arc<Inspection>, NodeError>;
 
 impl LockStatus {
     /// The `client_name` of the holder, if a quorum of all nodes agrees on it. `None` if the lock is
@@ -103,7 +103,7 @@ impl LockStatus {
     }
 
     /// Reads the answers of the nodes. `queue` is the node that keeps the queue.
-    pub(crate) fn of(answers: Vec<(Arc<str>, Answer)>, queue: Option<usize>) -> Self {
+    pub(crate) fn of(answers: Vec<(Arc<str>, Inspected)>, queue: Option<usize>) -> Self {
         let needed = quorum(answers.len());
         let seen = || answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
         let has_quorum = |value: &&Secret| {
@@ -126,10 +126,10 @@ impl LockStatus {
 }
 
 impl NodeStatus {
-    fn of(node: Arc<str>, answer: Answer) -> Self {
+    fn of(node: Arc<str>, answer: Inspected) -> Self {
         let state = match answer.as_deref() {
-            Ok(Seen { value: None, .. }) => LockState::Free,
-            Ok(Seen { value: Some(value), left, .. }) => {
+            Ok(Inspection { value: None, .. }) => LockState::Free,
+            Ok(Inspection { value: Some(value), left, .. }) => {
                 LockState::Held { holder: value.client_name().map(str::to_owned), remaining: *left }
             }
             Err(error) => LockState::Unknown { error: error.clone() },
@@ -150,7 +150,7 @@ mod tests {
     fn status(nodes: &[(Option<Secret>, u64)], failed: usize) -> LockStatus {
         let seen = nodes.iter().map(|(value, left)| {
             let left = Duration::from_secs(*left);
-            Ok(Arc::new(Seen {
+            Ok(Arc::new(Inspection {
                 value: value.clone(),
                 left,
                 waiting: Vec::new(),

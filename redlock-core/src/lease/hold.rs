@@ -8,7 +8,7 @@ use tokio::sync::futures::Notified;
 use super::{
     LeaseState,
     phase::{End, Judgement},
-    state::{HoldState, Kept, Todo},
+    state::{HandOffTerms, HoldState, Todo},
 };
 use crate::{
     clock::{Moment, Reading},
@@ -124,7 +124,7 @@ impl Hold {
     }
 
     /// What a client that takes the lock over has to know.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> HandOffTerms {
         self.state.lock().kept()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Hold, LeaseState, Leases, Waiters, leases::InFlightGuard};
+use super::{Hold, LeaseListener, LeaseState, Leases, leases::InFlightGuard};
 use crate::clock::{Moment, Reading};
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
@@ -12,7 +12,7 @@ use crate::clock::{Moment, Reading};
 /// It is on the heap, because it is moved often.
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
-    waiters: Arc<dyn Waiters>,
+    waiters: Arc<dyn LeaseListener>,
     held: bool,
     keep_until: Moment,
     // The last field: a shutdown that finds nothing in flight finds the deletes.
@@ -23,7 +23,7 @@ impl LeaseInTransit {
     pub(crate) fn new(
         lease: LeaseState,
         in_flight: InFlightGuard,
-        waiters: Arc<dyn Waiters>,
+        waiters: Arc<dyn LeaseListener>,
     ) -> Box<Self> {
         Box::new(Self {
             lease,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{End, Hold, LeaseState, Registry, Waiters, state::HoldState};
+use super::{End, Hold, LeaseListener, LeaseState, Registry, state::HoldState};
 use crate::{
     clock::Moment,
     error::LostReason,
@@ -18,13 +18,13 @@ pub(crate) struct Leases {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) registry: Registry,
     /// Weak: the waiters keep this alive.
-    pub(super) waiters: Weak<dyn Waiters>,
+    pub(super) waiters: Weak<dyn LeaseListener>,
     /// The number of attempts in progress, and of leases on their way to the next hold.
     in_flight: AtomicUsize,
 }
 
 impl Leases {
-    pub(crate) fn new(nodes: &Arc<Nodes>, waiters: Weak<dyn Waiters>) -> Self {
+    pub(crate) fn new(nodes: &Arc<Nodes>, waiters: Weak<dyn LeaseListener>) -> Self {
         Self {
             nodes: Arc::clone(nodes),
             registry: Registry::new(),

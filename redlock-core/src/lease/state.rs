@@ -47,7 +47,7 @@ pub(crate) struct HoldState {
 
 /// What stays of a hold that passes to another process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct HandOffTerms {
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
     pub(crate) clock_drift_factor: f64,
@@ -79,8 +79,8 @@ impl HoldState {
         &self.lease
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        Kept {
+    pub(super) fn kept(&self) -> HandOffTerms {
+        HandOffTerms {
             // The value is of this crate's making: it has one.
             token: Token::of_value(&self.lease.claim.value).unwrap_or_default(),
             ttl: self.renewal_ttl,

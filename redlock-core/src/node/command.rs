@@ -117,9 +117,9 @@ impl fmt::Debug for Claim {
 
 /// Some of the keys of a claim, by their places in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Places(u64);
+pub(crate) struct KeySet(u64);
 
-impl Places {
+impl KeySet {
     pub(crate) const NONE: Self = Self(0);
     /// The only key of a claim, or the first.
     pub(crate) const FIRST: Self = Self(1);
@@ -189,7 +189,7 @@ pub(crate) enum Action {
     Confirm(Raise),
     /// If the key has our value, delete it. Of the keys whose queue this node keeps (`wakes`), also
     /// give the turn to the front of the queue.
-    Release { wakes: Places },
+    Release { wakes: KeySet },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7). It may also lengthen the key, by
     /// the time from its `SET` to the quorum. Made of a [`CleanUp`](super::CleanUp) when it is sent.

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Action, Claim, Job, NodeHandle, NodeSpec, Places, ReplyTo, deliver,
+    Action, Claim, Job, KeySet, NodeHandle, NodeSpec, ReplyTo, deliver,
     intercepted::intercepted,
     lanes::{MAX_IN_BATCH, MIN_WATCHING},
 };
@@ -165,7 +165,7 @@ async fn a_delete_does_not_wait_for_others_and_takes_along_those_that_do() {
     ask(&handle);
     settle().await;
     assert_eq!(gate.writes.lock().len(), 2);
-    submit(&handle, Action::Release { wakes: Places::NONE });
+    submit(&handle, Action::Release { wakes: KeySet::NONE });
     settle().await;
     assert_eq!(*gate.writes.lock(), [1, 5, 2]);
 }
@@ -185,7 +185,7 @@ async fn a_batch_that_is_full_leaves() {
 async fn a_crowd_gathers_until_a_batch_is_full_or_a_renewal_is_there() {
     let (_gate, _redlock, handle) = crowded().await;
     let gathered = || handle.shared().outbox.lock().lanes.gathered();
-    submit(&handle, Action::Release { wakes: Places::NONE });
+    submit(&handle, Action::Release { wakes: KeySet::NONE });
     for others in 1..MAX_IN_BATCH {
         assert_eq!(gathered(), Some(others));
         ask(&handle);

@@ -65,7 +65,7 @@ mod window;
 
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
-pub(crate) use command::{Action, Claim, Command, Draw, Listens, Places, Raise};
+pub(crate) use command::{Action, Claim, Command, Draw, KeySet, Listens, Raise};
 pub(crate) use connection::{Connection, Connector, Opened, Remaining, Sender};
 pub use credentials::Credentials;
 pub(crate) use expiry::Expected;
@@ -77,7 +77,7 @@ pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
 #[cfg(feature = "cluster")]
 pub(crate) use quarantine::was_promoted;
-pub(crate) use reply::{Reply, Seen};
+pub(crate) use reply::{Inspection, Reply};
 pub(crate) use reply_to::{EarlyReply, ReplySink, ReplyTo, deliver};
 pub(crate) use secret::Secret;
 pub(crate) use shared::Context;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Job, Places, ReplyTo, Restarts,
+    Action, Claim, CleanUp, Job, KeySet, ReplyTo, Restarts,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
     queued::Queued,
@@ -89,7 +89,7 @@ impl Run {
         let (since, until) = (Moment::ORIGIN, self.now + TTL * 100);
         self.put(key, |claim| {
             let clean_up = CleanUp { since, until, keep_until: since, repeated: false };
-            Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
+            Job::cleaning(claim, Action::Release { wakes: KeySet::NONE }, clean_up)
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {
             fate.released = true;

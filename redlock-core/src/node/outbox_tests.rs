@@ -6,7 +6,7 @@ mod owed;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Listens, Places, Raise, Reply,
+    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, KeySet, Listens, Raise, Reply,
     ReplySink, ReplyTo, Restarts, deliver,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
@@ -60,7 +60,7 @@ fn delete(claim: &Arc<Claim>) -> Arc<Job> {
 }
 
 fn delete_of(claim: &Arc<Claim>, clean_up: CleanUp) -> Arc<Job> {
-    Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
+    Job::cleaning(claim, Action::Release { wakes: KeySet::NONE }, clean_up)
 }
 
 fn take(outbox: &mut Outbox, ms: u64) -> Vec<Queued> {
@@ -83,7 +83,7 @@ fn renewals_and_deletes_leave_first_grants_next_watches_last() {
     assert!(
         outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0), at(0)).is_empty()
     );
-    let release = Action::Release { wakes: Places::NONE };
+    let release = Action::Release { wakes: KeySet::NONE };
     assert!(put(&mut outbox, Job::new(&claim("a"), GRANT)).is_empty());
     assert!(put(&mut outbox, delete(&claim("b"))).is_empty());
     assert!(put(&mut outbox, Job::new(&claim("c"), EXTEND)).is_empty());
@@ -97,7 +97,7 @@ fn a_release_gives_the_turn_on_a_node_that_its_set_never_reached() {
     let mut outbox = up();
     let claim = claim("k");
     assert!(put(&mut outbox, Job::new(&claim, GRANT)).is_empty());
-    let release = Action::Release { wakes: Places::FIRST };
+    let release = Action::Release { wakes: KeySet::FIRST };
     let early = put(&mut outbox, Job::cleaning(&claim, release, clean_up(0, 5000)));
     assert!(matches!(&early[..], [(_, Err(_))]), "its SET is withdrawn: {early:?}");
     assert_eq!(actions(&take(&mut outbox, 0)), [release]);
@@ -184,7 +184,7 @@ fn a_newer_wish_replaces_a_renewal_that_was_not_sent() {
 
     put(&mut outbox, Job::new(&ours, HEAL));
     assert_eq!(put(&mut outbox, delete(&ours)).len(), 1);
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: Places::NONE }]);
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: KeySet::NONE }]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Action, Claim, CleanUp, Command, Connection, Connector, Job, NodeSpec, Opened, Places,
+    Action, Claim, CleanUp, Command, Connection, Connector, Job, KeySet, NodeSpec, Opened,
     Remaining, Reply, ReplyTo, Sender, Watchers, deliver,
 };
 use crate::{
@@ -185,7 +185,7 @@ fn what_is_sent_to_a_node_whose_task_has_ended_answers_nothing_before_it_is_deli
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let (since, until) = (Moment::ORIGIN, node.now() + Duration::from_secs(60));
     let clean_up = CleanUp { since, until, keep_until: since, repeated: false };
-    let wakes = Places::NONE;
+    let wakes = KeySet::NONE;
     let delete = Job::cleaning(&claim, Action::Release { wakes }, clean_up);
     let extend = Job::new(&claim, Action::Extend { ttl: Duration::from_secs(30) });
     for (job, answers) in [(extend, 0), (delete, 1)] {

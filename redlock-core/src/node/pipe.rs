@@ -88,11 +88,11 @@ pub(super) struct Parting {
 
 struct Batch {
     items: Vec<Queued>,
-    answers: Answers,
+    answers: BatchReplies,
     sent: Instant,
 }
 
-enum Answers {
+enum BatchReplies {
     Awaited(BoxFuture<'static, Vec<Result<Reply, NodeError>>>),
     /// These commands were queued while earlier commands were awaited.
     There(Vec<Result<Reply, NodeError>>),
@@ -150,9 +150,9 @@ impl Pipe {
             let answers = match (&mut answers).now_or_never() {
                 Some(there) => {
                     sent.tell_supervisor = true;
-                    Answers::There(there)
+                    BatchReplies::There(there)
                 }
-                None => Answers::Awaited(answers),
+                None => BatchReplies::Awaited(answers),
             };
             self.batches.push_back(Batch { items, answers, sent: Instant::now() });
         }
@@ -241,8 +241,8 @@ impl Pipe {
             return Poll::Pending;
         }
         let results = match self.batches.front_mut().map(|batch| &mut batch.answers) {
-            Some(Answers::Awaited(answers)) => std::task::ready!(answers.as_mut().poll(cx)),
-            Some(Answers::There(answers)) => std::mem::take(answers),
+            Some(BatchReplies::Awaited(answers)) => std::task::ready!(answers.as_mut().poll(cx)),
+            Some(BatchReplies::There(answers)) => std::mem::take(answers),
             None => return Poll::Pending,
         };
         match self.batches.pop_front() {

@@ -82,7 +82,7 @@ impl Suspicion {
 
 /// The process that answered last.
 #[derive(Debug)]
-enum Seen {
+enum LastProcess {
     NoProcess,
     /// The process does not tell its run id: the next process that answers may be another process.
     Nameless,
@@ -92,7 +92,7 @@ enum Seen {
     },
 }
 
-impl Seen {
+impl LastProcess {
     fn of(identity: &Identity) -> Self {
         match &identity.run_id {
             None => Self::Nameless,
@@ -109,7 +109,7 @@ pub(super) struct Quarantine {
     restarts: Restarts,
     /// How long a node sits out.
     span: Duration,
-    seen: Seen,
+    seen: LastProcess,
     was_down: bool,
     was_replica: bool,
     sits_out: Option<(Suspicion, Moment)>,
@@ -120,7 +120,7 @@ impl Quarantine {
         Self {
             restarts,
             span,
-            seen: Seen::NoProcess,
+            seen: LastProcess::NoProcess,
             was_down: false,
             was_replica: false,
             sits_out: None,
@@ -149,17 +149,19 @@ impl Quarantine {
         let was_replica = std::mem::take(&mut self.was_replica);
         let suspicion = match &self.seen {
             _ if was_replica => Some(Suspicion::WasReplica),
-            Seen::Process { run_id, followed } if identity.run_id.as_ref() == Some(run_id) => {
+            LastProcess::Process { run_id, followed }
+                if identity.run_id.as_ref() == Some(run_id) =>
+            {
                 was_promoted(followed.as_ref(), identity.followed.as_ref())
                     .then_some(Suspicion::WasReplica)
             }
-            Seen::Process { .. } | Seen::Nameless => Some(Suspicion::Restarted),
-            Seen::NoProcess if self.was_down && quorum_seen => Some(Suspicion::WasDown),
-            Seen::NoProcess => (self.restarts == Restarts::Strict
+            LastProcess::Process { .. } | LastProcess::Nameless => Some(Suspicion::Restarted),
+            LastProcess::NoProcess if self.was_down && quorum_seen => Some(Suspicion::WasDown),
+            LastProcess::NoProcess => (self.restarts == Restarts::Strict
                 && identity.uptime.is_none_or(|uptime| uptime < self.span))
             .then_some(Suspicion::Young),
         };
-        self.seen = Seen::of(identity);
+        self.seen = LastProcess::of(identity);
         let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
         // Measured by this client's own clock: the node's uptime jumps with its wall clock.
         self.sits_out = Some((suspicion, now + self.span));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::{
         error::NodeErrorKind,
-        node::{Claim, Listens, Places},
+        node::{Claim, KeySet, Listens},
         token::Token,
     };
 
@@ -182,7 +182,7 @@ mod tests {
         let heal = Action::Heal { ttl: SECOND };
         let extend = Action::Extend { ttl: SECOND };
         let join = Action::Join { place: 0, life: SECOND, listens: Listens::Nothing };
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         let adopt = Action::Adopt { ttl: SECOND, from: Token::parse(&"0a".repeat(20)).unwrap() };
         let there = Reply::There { left: SECOND };
         for (action, reply, seconds, is_over) in [

@@ -47,7 +47,7 @@ pub(crate) enum Reply {
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,
     /// The state of the key.
-    Seen(Arc<Seen>),
+    Inspected(Arc<Inspection>),
 }
 
 impl Reply {
@@ -80,7 +80,7 @@ impl Reply {
 
 /// The findings of an [`Action::Inspect`](super::Action::Inspect).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Inspection {
     /// The value of the key, if it is there.
     pub(crate) value: Option<Secret>,
     /// The remaining time of the key.

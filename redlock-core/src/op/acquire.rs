@@ -5,7 +5,7 @@ mod attempt;
 mod barrier;
 mod chance;
 mod circumstances;
-mod doubt;
+mod distrust;
 mod fence;
 mod fronts;
 mod looking;
@@ -310,7 +310,7 @@ impl Request<'_> {
             | Chance::Again
             | Chance::Hurried => {}
         }
-        self.doubt.asks(chance);
+        self.distrust.asks(chance);
         self.last = Some(chance);
         Ok(chance)
     }

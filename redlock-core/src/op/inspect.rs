@@ -35,7 +35,7 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     check_runtime()?;
     let seen = answers.into_iter().map(|(name, answer)| {
         let seen = match answer {
-            Ok(Reply::Seen(seen)) => Ok(seen),
+            Ok(Reply::Inspected(seen)) => Ok(seen),
             Err(error) => Err(error),
             Ok(_) => Err(NodeError::new(
                 &name,

@@ -26,12 +26,12 @@ pub(crate) async fn answer_of(
 /// A question to one node. Dropping it gives it up, unless it was sent.
 pub(crate) struct NodeQuestion {
     node: usize,
-    answer: Arc<Answer>,
+    answer: Arc<ReplySlot>,
 }
 
 impl NodeQuestion {
     pub(crate) fn ask(nodes: &Nodes, node: usize, job: Arc<Job>) -> Self {
-        let answer = Arc::new(Answer::new(&nodes.names));
+        let answer = Arc::new(ReplySlot::new(&nodes.names));
         if let Some(handle) = nodes.get(node) {
             deliver(handle.submit(job, ReplyTo::new(&answer, node), handle.now()));
         } else {
@@ -78,7 +78,7 @@ impl Drop for NodeQuestion {
     }
 }
 
-struct Answer {
+struct ReplySlot {
     /// Those of all nodes, for errors.
     names: Arc<[Arc<str>]>,
     result: Mutex<Option<Result<Reply, NodeError>>>,
@@ -87,7 +87,7 @@ struct Answer {
     is_given_up: AtomicBool,
 }
 
-impl Answer {
+impl ReplySlot {
     fn new(names: &Arc<[Arc<str>]>) -> Self {
         Self {
             names: Arc::clone(names),
@@ -107,7 +107,7 @@ impl Answer {
     }
 }
 
-impl ReplySink for Answer {
+impl ReplySink for ReplySlot {
     fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
         *self.result.lock() = Some(result);
         self.there.notify_one();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_never_comes_is_an_error_of_its_node() {
-        let answer = Arc::new(Answer::new(&names(2)));
+        let answer = Arc::new(ReplySlot::new(&names(2)));
         drop(ReplyTo::new(&answer, 1));
         let error = answer.result.lock().take().unwrap().unwrap_err();
         assert_eq!(&*error.node, "a:1");

@@ -33,7 +33,7 @@ pub(crate) struct Round {
 struct State {
     tally: Tally,
     /// By node. As most clients have five nodes at most, they are in one piece with the round.
-    answers: SmallVec<[Answer; 5]>,
+    answers: SmallVec<[VoteState; 5]>,
     settled: bool,
     /// The consequences of the outcome have run, too: the asker may hear of it.
     concluded: bool,
@@ -67,7 +67,7 @@ pub(crate) enum Effect {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Answer {
+enum VoteState {
     Awaited,
     Yes,
     /// There is no such key.
@@ -101,7 +101,7 @@ impl Round {
     ) -> Arc<Self> {
         let state = State {
             tally: Tally::new(names.len()),
-            answers: smallvec![Answer::Awaited; names.len()],
+            answers: smallvec![VoteState::Awaited; names.len()],
             settled: false,
             concluded: false,
             asker: None,
@@ -113,29 +113,29 @@ impl Round {
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
             Ok(reply) => match reply.of_key() {
-                Reply::Missing => (Vote::No, Answer::Missing),
+                Reply::Missing => (Vote::No, VoteState::Missing),
                 Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permits { .. } => {
-                    (Vote::No, Answer::Foreign)
+                    (Vote::No, VoteState::Foreign)
                 }
                 Reply::Done
                 | Reply::There { .. }
                 | Reply::Numbered { .. }
-                | Reply::Seen(_)
+                | Reply::Inspected(_)
                 | Reply::Woke { .. }
                 | Reply::Unwoken { .. }
-                | Reply::HasReaders { .. } => (Vote::Yes, Answer::Yes),
+                | Reply::HasReaders { .. } => (Vote::Yes, VoteState::Yes),
             },
-            Err(error) => (Vote::Failed, Answer::Failed(Box::new(error))),
+            Err(error) => (Vote::Failed, VoteState::Failed(Box::new(error))),
         };
         let mut state = self.state.lock();
         let State { tally, answers, settled, concluded, asker } = &mut *state;
         match answers.get_mut(node) {
-            Some(slot @ Answer::Awaited) => {
+            Some(slot @ VoteState::Awaited) => {
                 *slot = answer;
                 tally.count(vote);
             }
-            Some(slot @ Answer::Healing) => {
-                if answer == Answer::Yes {
+            Some(slot @ VoteState::Healing) => {
+                if answer == VoteState::Yes {
                     tally.come_round();
                 }
                 *slot = answer;
@@ -199,7 +199,7 @@ impl Round {
         let awaited: Vec<usize> = {
             let state = self.state.lock();
             (0..state.answers.len())
-                .filter(|node| state.answers[*node] == Answer::Awaited)
+                .filter(|node| state.answers[*node] == VoteState::Awaited)
                 .collect()
         };
         for node in awaited {
@@ -222,16 +222,16 @@ impl Round {
 
     /// Whether this node has said yes, at once or after it was healed.
     pub(crate) fn has_yes(&self, node: usize) -> bool {
-        self.state.lock().answers.get(node) == Some(&Answer::Yes)
+        self.state.lock().answers.get(node) == Some(&VoteState::Yes)
     }
 
     /// For each node, whether the question has taken effect there, or may still do so (rule 5).
     pub(crate) fn effects(&self) -> SmallVec<[Effect; 5]> {
-        let effect = |answer: &Answer| match answer {
-            Answer::Yes => Effect::Certain,
-            Answer::Awaited | Answer::Healing => Effect::Possible,
-            Answer::Failed(error) if error.may_have_run => Effect::Possible,
-            Answer::Failed(_) | Answer::Missing | Answer::Foreign => Effect::None,
+        let effect = |answer: &VoteState| match answer {
+            VoteState::Yes => Effect::Certain,
+            VoteState::Awaited | VoteState::Healing => Effect::Possible,
+            VoteState::Failed(error) if error.may_have_run => Effect::Possible,
+            VoteState::Failed(_) | VoteState::Missing | VoteState::Foreign => Effect::None,
         };
         self.state.lock().answers.iter().map(effect).collect()
     }
@@ -241,8 +241,8 @@ impl Round {
         let mut state = self.state.lock();
         let mut missing = Vec::new();
         for (node, answer) in state.answers.iter_mut().enumerate() {
-            if *answer == Answer::Missing {
-                *answer = Answer::Healing;
+            if *answer == VoteState::Missing {
+                *answer = VoteState::Healing;
                 missing.push(node);
             }
         }
@@ -254,26 +254,28 @@ impl Round {
     /// because a node answers in order.
     pub(crate) fn set_again(&self, node: usize) {
         if let Some(answer) = self.state.lock().answers.get_mut(node)
-            && *answer != Answer::Yes
+            && *answer != VoteState::Yes
         {
-            *answer = Answer::Healing;
+            *answer = VoteState::Healing;
         }
     }
 
     /// Whether a node has not answered in time.
     pub(crate) fn has_timeouts(&self) -> bool {
-        let is_late = |answer: &Answer| matches!(answer, Answer::Failed(error) if error.kind == NodeErrorKind::Timeout);
+        let is_late = |answer: &VoteState| matches!(answer, VoteState::Failed(error) if error.kind == NodeErrorKind::Timeout);
         self.state.lock().answers.iter().any(is_late)
     }
 
     /// The failures of the nodes, in the order of the nodes.
     pub(crate) fn failures(&self) -> Vec<NodeError> {
         let state = self.state.lock();
-        let failed = |answer: &Answer| match answer {
-            Answer::Failed(error) => Some(NodeError::clone(error)),
-            Answer::Awaited | Answer::Yes | Answer::Missing | Answer::Healing | Answer::Foreign => {
-                None
-            }
+        let failed = |answer: &VoteState| match answer {
+            VoteState::Failed(error) => Some(NodeError::clone(error)),
+            VoteState::Awaited
+            | VoteState::Yes
+            | VoteState::Missing
+            | VoteState::Healing
+            | VoteState::Foreign => None,
         };
         state.answers.iter().filter_map(failed).collect()
     }

@@ -14,7 +14,7 @@ use crate::{
     error::NodeError,
     lease::LeaseState,
     node::{
-        Action, Claim, CleanUp, Job, NodeHandle, Places, Reply, ReplySink, ReplyTo, deliver,
+        Action, Claim, CleanUp, Job, KeySet, NodeHandle, Reply, ReplySink, ReplyTo, deliver,
         queue_keys,
     },
     quorum::{Effect, Round, Tally},
@@ -76,13 +76,13 @@ pub(crate) fn delete(
         let numbered = (0..nodes.len()).map(|index| (index, queue_nodes.kept_by(index)));
         numbered.filter(move |(_, wakes)| wakes.is_none() != keeps)
     };
-    let job = |wakes: Places| {
+    let job = |wakes: KeySet| {
         let (since, until) = (lease.since, lease.expired_by);
         let clean_up = CleanUp { since, until, keep_until, repeated: false };
         Job::cleaning(claim, Action::Release { wakes }, clean_up)
     };
     // The nodes without a queue share a job.
-    let silent = LazyCell::new(|| job(Places::NONE));
+    let silent = LazyCell::new(|| job(KeySet::NONE));
     let effects = lease.set_round.effects();
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let (Some(node), Some(&effect)) = (nodes.get(index), effects.get(index)) else { continue };
@@ -123,8 +123,8 @@ impl QueueNodes {
     }
 
     /// The places of the keys whose queues this node keeps.
-    fn kept_by(&self, index: usize) -> Places {
-        let mut places = Places::first(self.first == Some(index));
+    fn kept_by(&self, index: usize) -> KeySet {
+        let mut places = KeySet::first(self.first == Some(index));
         for (place, node) in (1..).zip(&self.rest) {
             if *node == Some(index) {
                 places.add(place);
@@ -135,7 +135,7 @@ impl QueueNodes {
 }
 
 /// The keys of a claim at these places.
-fn kept(claim: &Claim, places: Places) -> impl Iterator<Item = (usize, &Arc<str>)> {
+fn kept(claim: &Claim, places: KeySet) -> impl Iterator<Item = (usize, &Arc<str>)> {
     claim.keys().enumerate().filter(move |(place, _)| places.has(*place))
 }
 
@@ -151,7 +151,7 @@ struct Telling {
     queues: Arc<Queues>,
     claim: Arc<Claim>,
     /// The keys whose queues the node keeps.
-    wakes: Places,
+    wakes: KeySet,
     /// When the lock was released.
     now: Moment,
 }
@@ -253,7 +253,7 @@ mod tests {
             round: Arc::clone(round),
             queues: Arc::clone(queues),
             claim: Arc::new(Claim::new(&"k".into(), "v".to_owned())),
-            wakes: Places::FIRST,
+            wakes: KeySet::FIRST,
             now: Moment::ORIGIN,
         })
     }

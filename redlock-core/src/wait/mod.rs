@@ -11,7 +11,7 @@
 //! - [`readers`]: the queues of readers, beside that of the writers.
 //! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a queue may keep a lock to itself, and how long clients wait for each other.
-//! - [`deletes`]: the keys of a lease go, and the next client is woken. [`waiters`] is what the queues do for a lease.
+//! - [`deletes`]: the keys of a lease go, and the next client is woken. [`lease_events`]: what a lease tells the queues.
 //!
 //! [`crate::op::watch`] has the nodes report that a key has changed.
 //!
@@ -35,6 +35,7 @@ mod deletes;
 mod entry;
 mod failed_attempt;
 mod keeper;
+mod lease_events;
 mod pace;
 mod pushes;
 mod queue;
@@ -47,7 +48,6 @@ mod shown_turn;
 mod tests;
 mod turn;
 mod waiter;
-mod waiters;
 mod wants;
 
 pub(crate) use deletes::delete;

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     clock::{Moment, Reading},
-    lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
+    lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseListener, LeaseState, Leases},
     quorum::Nodes,
     sync::Mutex,
 };
@@ -71,7 +71,7 @@ pub(crate) enum Joined {
 impl Queues {
     pub(crate) fn new(nodes: &Arc<Nodes>, max_waiters: usize) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| {
-            let waiters = Weak::clone(this) as Weak<dyn Waiters>;
+            let waiters = Weak::clone(this) as Weak<dyn LeaseListener>;
             Self {
                 leases: Arc::new(Leases::new(nodes, waiters)),
                 max_waiters,

@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::{
     clock::{TokioClock, manual::ManualClock},
-    lease::{HoldId, LeaseState, Waiters},
+    lease::{HoldId, LeaseListener, LeaseState},
     quorum::Nodes,
 };
 
@@ -217,7 +217,7 @@ fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
         leases.registry.shared.inner.lock().asleep.is_some()
     }
 
-    impl Waiters for StartsAgain {
+    impl LeaseListener for StartsAgain {
         fn tasks_ended(&self) {
             let _in = self.there.enter();
             self.leases.registry.shared.inner.lock().asleep = None;
@@ -235,7 +235,7 @@ fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
     let (first, second) = (runtime(), runtime());
     let nodes = Arc::new(Nodes::new(Vec::new(), Arc::new(TokioClock), SOON, SOON));
     let waiters = Arc::new_cyclic(|waiters: &Weak<StartsAgain>| StartsAgain {
-        leases: Arc::new(Leases::new(&nodes, Weak::clone(waiters) as Weak<dyn Waiters>)),
+        leases: Arc::new(Leases::new(&nodes, Weak::clone(waiters) as Weak<dyn LeaseListener>)),
         there: second.handle().clone(),
     });
     first.block_on(async {

@@ -39,7 +39,7 @@ struct Totals {
 
 /// What one client sees of a node.
 #[derive(Default)]
-struct Seen {
+struct ClientView {
     /// Whether it is connected, if the client connects to it at all.
     is_up: Option<bool>,
     /// Until when it sits out, or zero.
@@ -55,7 +55,7 @@ pub(crate) struct NodeGauges {
     totals: Arc<Mutex<Totals>>,
     /// Locked before what is looked at, so that the last look is what is shown, and before the totals. A gauge is set
     /// under the lock of the totals for the same reason.
-    seen: Mutex<Seen>,
+    seen: Mutex<ClientView>,
 }
 
 impl NodeGauges {

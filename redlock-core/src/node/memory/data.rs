@@ -14,7 +14,7 @@ use super::{
     watched::{MAX_WATCHED, Pushes, Watched},
 };
 use crate::{
-    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, queue_keys},
+    node::{Action, Claim, Command, Inspection, KeySet, Listens, Reply, Secret, queue_keys},
     token::Token,
 };
 
@@ -186,7 +186,7 @@ impl Data {
                 let reply = self.run_one(command, told);
                 let wakes = matches!(
                     action,
-                    Action::Release { wakes: Places::FIRST } | Action::Clear { wakes: true }
+                    Action::Release { wakes: KeySet::FIRST } | Action::Clear { wakes: true }
                 );
                 if wakes { self.wake(claim, &claim.key, reply, told) } else { reply }
             }
@@ -202,7 +202,7 @@ impl Data {
         if changed {
             self.watched.changed(&claim.key, told);
         }
-        let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
+        let wakes = matches!(action, Action::Release { wakes: KeySet::FIRST });
         if wakes && self.remaining(&claim.key).is_none() {
             return self.wake(claim, &claim.key, reply, told);
         }
@@ -318,7 +318,7 @@ impl Data {
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
         // Readers have no value. A key that expires within this nanosecond is free.
         let value = left.map(|_| writer.map_or_else(String::new, |entry| entry.value.clone()));
-        Reply::Seen(Arc::new(Seen {
+        Reply::Inspected(Arc::new(Inspection {
             value: value.map(Secret),
             left: left.unwrap_or_default(),
             waiting: self.queues.waiting(key, most, now),

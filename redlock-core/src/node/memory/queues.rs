@@ -28,7 +28,7 @@ pub(super) struct Queues {
 const OUT: f64 = 1.0;
 
 /// How long a client counts that has asked for a permit, and the most that what it was told of is kept for it, in
-/// seconds: as in `slots.lua`.
+/// seconds: as in `find_permits.lua`.
 pub(super) const RECENT: f64 = 1.0;
 
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
@@ -221,7 +221,7 @@ impl Queues {
     }
 
     /// Keeps no permit for `asker` any more. Returns whether one was kept, and how many are kept for other waiters. The
-    /// rest of `slots.lua` is in the data.
+    /// rest of `find_permits.lua` is in the data.
     pub(super) fn promised(&mut self, line: &str, asker: &str, now: f64) -> (bool, usize) {
         let had_turn = self.was_promised(line, asker);
         let promised = self.promised.get(line).into_iter().flat_map(BTreeMap::values);

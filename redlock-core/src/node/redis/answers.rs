@@ -55,9 +55,9 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Action, Claim, Places};
+    use crate::node::{Action, Claim, KeySet};
 
-    const RELEASE: Action = Action::Release { wakes: Places::NONE };
+    const RELEASE: Action = Action::Release { wakes: KeySet::NONE };
 
     fn lock(action: Action) -> Command {
         Command { claim: Arc::new(Claim::new(&"a".into(), "v".to_owned())), action }

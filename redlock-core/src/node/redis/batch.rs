@@ -14,11 +14,11 @@ use crate::{
 /// Commands that were sent together, and their answers so far.
 pub(super) struct Batch {
     pub(super) commands: Vec<Command>,
-    answers: Mutex<Answers>,
+    answers: Mutex<Collected>,
     asker: AtomicWaker,
 }
 
-struct Answers {
+struct Collected {
     given: Vec<Option<Result<Reply, NodeError>>>,
     missing: usize,
 }
@@ -26,7 +26,7 @@ struct Answers {
 impl Batch {
     pub(super) fn new(commands: Vec<Command>) -> Arc<Self> {
         let given = std::iter::repeat_with(|| None).take(commands.len()).collect();
-        let answers = Mutex::new(Answers { given, missing: commands.len() });
+        let answers = Mutex::new(Collected { given, missing: commands.len() });
         Arc::new(Self { commands, answers, asker: AtomicWaker::new() })
     }
 
@@ -42,7 +42,7 @@ impl Batch {
     ) {
         let complete = {
             let mut answers = self.answers.lock();
-            let Answers { given, missing } = &mut *answers;
+            let Collected { given, missing } = &mut *answers;
             for (slot, result) in given.iter_mut().skip(first).zip(results) {
                 if slot.is_none() {
                     *slot = Some(result);

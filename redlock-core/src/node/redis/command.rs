@@ -3,10 +3,10 @@
 
 use super::{
     acknowledged::Wait,
-    kept::{Kept, kept_queues},
     script::{How, Script, call},
     scripts::script,
     shared,
+    woken_queues::{WokenQueue, woken_queues},
     words::{Decimal, joined, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
@@ -109,16 +109,16 @@ fn scripted(
         }
         Action::Release { .. } => {
             let (count, kept) =
-                (commands.iter().map(|it| it.claim.len()).sum(), kept_queues(commands));
+                (commands.iter().map(|it| it.claim.len()).sum(), woken_queues(commands));
             call(script, how, count, count + 2 * kept.len(), out);
             commands.iter().for_each(|command| keys(&command.claim, out));
             for Command { claim, .. } in commands {
                 claim.keys().for_each(|_| word(out, value(claim)));
             }
-            for Kept { key, .. } in &kept {
+            for WokenQueue { key, .. } in &kept {
                 joined(out, queue_keys::queue_parts(key).map(str::as_bytes));
             }
-            for Kept { number, has_turn, .. } in &kept {
+            for WokenQueue { number, has_turn, .. } in &kept {
                 let sign: &[u8] = if *has_turn { b"-" } else { b"" };
                 joined(out, [sign, Decimal::of(*number as u64).digits()]);
             }
@@ -225,7 +225,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Listens, Places};
+    use crate::node::{KeySet, Listens};
 
     fn command(action: Action) -> Command {
         let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
@@ -253,8 +253,8 @@ mod tests {
         let ttl = Duration::from_secs(30);
         for (action, words) in [
             (Action::Extend { ttl }, &["30000"][..]),
-            (Action::Release { wakes: Places::NONE }, &[]),
-            (Action::Release { wakes: Places::FIRST }, &["key:{key}:queue", "1"]),
+            (Action::Release { wakes: KeySet::NONE }, &[]),
+            (Action::Release { wakes: KeySet::FIRST }, &["key:{key}:queue", "1"]),
             (Action::Shorten { rest: ttl }, &["30000"]),
         ] {
             let command = command(action);
@@ -298,7 +298,7 @@ mod tests {
         for action in [Action::Grant { ttl }, Action::Heal { ttl }, Action::Extend { ttl }] {
             assert_eq!(of_set(action), ["2", "a", "b", "v", "30000"]);
         }
-        let mut wakes = Places::NONE;
+        let mut wakes = KeySet::NONE;
         wakes.add(1);
         let released = ["2", "a", "b", "v", "v", "b:{b}:queue", "2"];
         assert_eq!(of_set(Action::Release { wakes }), released);
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn locks_that_are_released_together_share_one_call() {
-        let release = |wakes| command(Action::Release { wakes: Places::first(wakes) });
+        let release = |wakes| command(Action::Release { wakes: KeySet::first(wakes) });
         let commands = [release(false), release(true), command(Action::Watch), release(false)];
         assert_eq!(together(&commands), 2);
         assert_eq!(together(&commands[2..]), 1);
@@ -328,8 +328,8 @@ mod tests {
     fn the_locks_of_a_call_are_numbered_one_by_one() {
         let claim = Claim { rest: ["b".into()].into(), ..Claim::new(&"a".into(), "v".to_owned()) };
         let set =
-            Command { claim: Arc::new(claim), action: Action::Release { wakes: Places::NONE } };
-        let kept = command(Action::Release { wakes: Places::FIRST });
+            Command { claim: Arc::new(claim), action: Action::Release { wakes: KeySet::NONE } };
+        let kept = command(Action::Release { wakes: KeySet::FIRST });
         let words = read(&[set.clone(), kept.clone(), set, kept], How::ByHash);
         assert_eq!(words[2..9], ["6", "a", "b", "key", "a", "b", "key"]);
         assert_eq!(words[15..], ["key:{key}:queue", "key:{key}:queue", "3", "6"]);
@@ -341,7 +341,7 @@ mod tests {
         let rest: Box<[Arc<str>]> = (1..64).map(|key| key.to_string().into()).collect();
         let set = || {
             let claim = Claim { rest: rest.clone(), ..Claim::new(&"0".into(), "v".to_owned()) };
-            let action = Action::Release { wakes: Places::NONE };
+            let action = Action::Release { wakes: KeySet::NONE };
             Command { claim: Arc::new(claim), action }
         };
         let sets: Vec<Command> = (0..20).map(|_| set()).collect();
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
-        let mut command = command(Action::Release { wakes: Places::NONE });
+        let mut command = command(Action::Release { wakes: KeySet::NONE });
         command.claim = Arc::new(Claim::new(&"Stra\u{df}e\r\n$1".into(), "v".into()));
         assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
     }

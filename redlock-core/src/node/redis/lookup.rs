@@ -17,13 +17,13 @@ use tokio::sync::oneshot;
 use crate::sync::Mutex;
 
 /// The addresses, without a port.
-type Answer = Result<Arc<[SocketAddr]>, Arc<str>>;
+type Resolved = Result<Arc<[SocketAddr]>, Arc<str>>;
 type Resolve = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
 /// The lookups of one node that are under way.
 pub(super) struct Lookups {
     resolve: Box<Resolve>,
-    under_way: Mutex<BTreeMap<Arc<str>, Shared<oneshot::Receiver<Answer>>>>,
+    under_way: Mutex<BTreeMap<Arc<str>, Shared<oneshot::Receiver<Resolved>>>>,
 }
 
 /// A lookup that is under way until this is dropped, however it ends.
@@ -69,7 +69,7 @@ impl Lookups {
     }
 
     /// The lookup of this host that is under way, or a new one.
-    fn join(self: &Arc<Self>, host: &str) -> Shared<oneshot::Receiver<Answer>> {
+    fn join(self: &Arc<Self>, host: &str) -> Shared<oneshot::Receiver<Resolved>> {
         let (tell, told) = oneshot::channel();
         let (lookup, told) = {
             let mut under_way = self.under_way.lock();

@@ -6,7 +6,7 @@
 //! | [`connector`] | a URL becomes a connection that is ready for commands |
 //! | [`checks`] | settings beside the address, and what is wrong with them |
 //! | `sentinel`, `cluster` | the same for the master behind sentinels, and for a cluster |
-//! | `line` | questions to sentinels, and to members of a cluster for the others |
+//! | `control_connection` | questions to sentinels, and to members of a cluster for the others |
 //! | [`opener`] | an address becomes a connection, with the settings of one node |
 //! | [`dial`], [`lookup`], `tls`, `tls_errors` | an address becomes a stream of bytes; the addresses of a host; which check of TLS failed |
 //! | [`failure`] | why a connection could not be opened |
@@ -24,7 +24,7 @@
 //! | [`frame`] | bytes become an answer |
 //! | [`set`] | commands for several locks at once, and their answers |
 //! | `shared` | commands of readers |
-//! | `kept` | the queues that a release wakes |
+//! | `woken_queues` | the queues that a release wakes |
 //! | `scripts` | which script does a command |
 //! | [`script`], [`answers`] | a script is called; what a call for several commands was answered |
 //! | [`reply`], [`redirect`] | an answer becomes granted, refused, or failed and why; or the member of a cluster to ask |
@@ -41,6 +41,8 @@ mod cluster;
 mod command;
 mod connection;
 mod connector;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod control_connection;
 mod dial;
 mod exchange;
 mod failure;
@@ -49,9 +51,6 @@ mod frame;
 mod frame_fuzz;
 mod handshake;
 mod info;
-mod kept;
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
-mod line;
 mod loan;
 mod lookup;
 mod native;
@@ -74,6 +73,7 @@ mod tls;
 mod tls_errors;
 mod transport;
 mod url;
+mod woken_queues;
 mod words;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use super::{
     reply, server_error,
     words::{Decimal, milliseconds, write},
 };
-use crate::node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys};
+use crate::node::{Action, Claim, Command, Inspection, Reply, Secret, queue_keys};
 
 /// What follows from the answers to native commands.
 #[derive(Debug, PartialEq)]
@@ -133,9 +133,13 @@ pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
         (Action::Inspect { .. }, [holder, Value::Int(left)]) => {
             let value = bytes(holder).map(|it| Secret(String::from_utf8_lossy(it).into_owned()));
             // Without scripts, no queue is seen.
-            let seen =
-                Seen { value, left: reply::left(*left), waiting: Vec::new(), turn_is_out: false };
-            Next::Answer(Ok(Reply::Seen(seen.into())))
+            let seen = Inspection {
+                value,
+                left: reply::left(*left),
+                waiting: Vec::new(),
+                turn_is_out: false,
+            };
+            Next::Answer(Ok(Reply::Inspected(seen.into())))
         }
         (_, answers) => {
             let other = answers.first().unwrap_or(&Value::Nil);
@@ -196,7 +200,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::node::Places;
+    use crate::node::KeySet;
 
     const TTL: Duration = Duration::from_secs(30);
     const EXTEND: Action = Action::Extend { ttl: TTL };
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_release_is_one_native_command_and_a_look_at_the_queue_that_is_kept_here() {
-        let release = |wakes| Action::Release { wakes: Places::first(wakes) };
+        let release = |wakes| Action::Release { wakes: KeySet::first(wakes) };
         assert_eq!(sent(release(false), true, Delete::Delex), ["DELEX key IFEQ value"]);
         assert_eq!(sent(release(false), true, Delete::Delifeq), ["DELIFEQ key value"]);
         assert_eq!(
@@ -272,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_native_delete_answers_as_the_script_does() {
-        let release = command(Action::Release { wakes: Places::FIRST });
+        let release = command(Action::Release { wakes: KeySet::FIRST });
         let int = Value::Int;
         assert_eq!(read(&release, &[int(1), int(0)]), Next::Answer(Ok(Reply::Done)));
         assert_eq!(read(&release, &[int(0)]), Next::Answer(Ok(Reply::Missing)));

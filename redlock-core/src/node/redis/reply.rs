@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::server_error::{explain, is_of_another_type};
-use crate::node::{Action, Reply, Secret, Seen, Told};
+use crate::node::{Action, Inspection, Reply, Secret, Told};
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -137,7 +137,7 @@ fn seen(answers: &[Value]) -> Option<Reply> {
     let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
     let pttl = redis::from_redis_value_ref::<i64>(left).ok()?;
     let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
-    Some(Reply::Seen(Arc::new(Seen {
+    Some(Reply::Inspected(Arc::new(Inspection {
         value: value.map(secret),
         left: self::left(pttl),
         waiting: waiting.into_iter().map(secret).collect(),
@@ -164,11 +164,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{node::Places, token::Token};
+    use crate::{node::KeySet, token::Token};
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
-    const RELEASE: Action = Action::Release { wakes: Places::FIRST };
+    const RELEASE: Action = Action::Release { wakes: KeySet::FIRST };
     const SHORTEN: Action = Action::Shorten { rest: Duration::from_secs(1) };
 
     #[test]

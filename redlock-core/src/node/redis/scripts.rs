@@ -26,8 +26,9 @@ static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adop
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 static CLEAR: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
-static SLOTS: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("slots.lua"))));
+static FIND_PERMITS: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(include_str!("wake.lua"), include_str!("find_permits.lua")))
+});
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
@@ -57,7 +58,7 @@ pub(super) fn script(command: &Command) -> Option<&'static Script> {
         Action::Adopt { .. } => &ADOPT,
         Action::Join { .. } => &JOIN,
         Action::Leave { .. } => &LEAVE,
-        Action::FindPermits { .. } => &SLOTS,
+        Action::FindPermits { .. } => &FIND_PERMITS,
         Action::Inspect { .. } => &INSPECT,
         Action::Clear { .. } => &CLEAR,
         // Writers have these for the sake of readers.
@@ -89,7 +90,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Claim, Places};
+    use crate::node::{Claim, KeySet};
 
     #[test]
     fn a_connection_sends_each_script_in_full_once() {
@@ -98,8 +99,8 @@ mod tests {
         let mut how = |action| known.how(&Command { claim: Arc::clone(&claim), action });
         let ttl = Duration::from_secs(1);
         assert_eq!(how(Action::Extend { ttl }), How::InFull);
-        assert_eq!(how(Action::Release { wakes: Places::NONE }), How::InFull);
-        assert_eq!(how(Action::Release { wakes: Places::FIRST }), How::ByHash);
+        assert_eq!(how(Action::Release { wakes: KeySet::NONE }), How::InFull);
+        assert_eq!(how(Action::Release { wakes: KeySet::FIRST }), How::ByHash);
         assert_eq!(how(Action::Extend { ttl }), How::ByHash);
     }
 }

@@ -16,8 +16,8 @@ use redis::{Pipeline, Value};
 use super::{
     checks::{none, opener},
     connection::RedisConnection,
+    control_connection::{ControlAccess, ControlConnection},
     failure::Failure,
-    line::{Access, Line},
     opener::Opener,
     reply, server_error,
     url::Endpoint,
@@ -42,13 +42,13 @@ pub(super) struct SentinelConnector {
 /// The sentinels of one master.
 struct Sentinels {
     master: String,
-    all: Vec<Arc<Line>>,
-    access: Arc<Access>,
+    all: Vec<Arc<ControlConnection>>,
+    access: Arc<ControlAccess>,
 }
 
 /// A master, as a sentinel names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+struct MasterAddress {
     host: String,
     port: u16,
 }
@@ -56,7 +56,7 @@ struct Named {
 /// The master that most sentinels name.
 #[derive(Debug)]
 struct Agreed {
-    master: Named,
+    master: MasterAddress,
     /// How long it has been the master, as far as the sentinels know.
     since: Option<Duration>,
 }
@@ -69,7 +69,7 @@ impl SentinelConnector {
         mut settings: NodeSettings,
         context: &Context,
     ) -> Result<Self, LockError> {
-        let line = |it: &Endpoint| Arc::new(Line::new(it.address.clone()));
+        let line = |it: &Endpoint| Arc::new(ControlConnection::new(it.address.clone()));
         let all = endpoints.iter().map(line).collect();
         let open_to_all = endpoints.iter().any(|it| !it.address.is_private());
         let Some(first) = endpoints.into_iter().next() else {
@@ -83,7 +83,7 @@ impl SentinelConnector {
         // For the answers of the sentinels, and then for the connection to the master.
         let limit = context.connect_timeout / 2;
         let opener = Arc::new(opener(first, settings, context, limit)?);
-        let access = Access {
+        let access = ControlAccess {
             opener: Arc::clone(&opener),
             credentials,
             // That of the first URL is that of the masters.
@@ -176,7 +176,7 @@ impl Sentinels {
                 (sentinel, answers.and_then(|answers| named(&answers)))
             })
             .collect();
-        let mut votes: Vec<(Named, Option<Duration>)> = Vec::new();
+        let mut votes: Vec<(MasterAddress, Option<Duration>)> = Vec::new();
         let mut problems = Vec::new();
         while let Some((sentinel, answer)) = asked.next().await {
             match answer {
@@ -199,7 +199,7 @@ impl Sentinels {
     }
 
     /// Resolves when the sentinels have agreed on another master.
-    async fn moved(&self, from: &Named) -> Named {
+    async fn moved(&self, from: &MasterAddress) -> MasterAddress {
         loop {
             tokio::time::sleep(ASK_INTERVAL).await;
             match self.agree().await {
@@ -211,7 +211,7 @@ impl Sentinels {
 }
 
 /// What more than half of `all` have named.
-fn majority(votes: &[(Named, Option<Duration>)], all: usize) -> Option<Agreed> {
+fn majority(votes: &[(MasterAddress, Option<Duration>)], all: usize) -> Option<Agreed> {
     let (last, _) = votes.last()?;
     let same = || votes.iter().filter(|(named, _)| named == last);
     if same().count() * 2 <= all {
@@ -223,7 +223,7 @@ fn majority(votes: &[(Named, Option<Duration>)], all: usize) -> Option<Agreed> {
 }
 
 /// Reads the address of the master, and how long it has been the master.
-fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
+fn named(answers: &[Value]) -> Result<(MasterAddress, Option<Duration>), String> {
     let [address, state] = answers else { return Err("it answered too little".to_owned()) };
     match address {
         Value::ServerError(error) => return Err(server_error::explain(error, "")),
@@ -236,7 +236,7 @@ fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
     let Ok((host, port)) = redis::from_redis_value_ref::<(String, u16)>(address) else {
         return Err(reply::unexpected(address, "host and port"));
     };
-    let master = Named { host, port };
+    let master = MasterAddress { host, port };
     let fields = redis::from_redis_value_ref::<Vec<(String, String)>>(state).unwrap_or_default();
     let field = |name: &str| fields.iter().find(|(it, _)| it == name).map(|(_, value)| &**value);
     let is_of_master = field("ip") == Some(&master.host)
@@ -251,8 +251,8 @@ fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
 mod tests {
     use super::*;
 
-    fn vote(host: &str, seconds: u64) -> (Named, Option<Duration>) {
-        (Named { host: host.to_owned(), port: 1 }, Some(Duration::from_secs(seconds)))
+    fn vote(host: &str, seconds: u64) -> (MasterAddress, Option<Duration>) {
+        (MasterAddress { host: host.to_owned(), port: 1 }, Some(Duration::from_secs(seconds)))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::Value;
 
 use super::{reply, script::Script};
-use crate::node::{Action, Places, Reply, set_reply::SetReply};
+use crate::node::{Action, KeySet, Reply, set_reply::SetReply};
 
 static GRANT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("grant_all.lua")));
 static HEAL: LazyLock<Script> = LazyLock::new(|| {
@@ -83,7 +83,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
 
 /// Reads the answer for each lock that was released.
 pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String> {
-    let wakes = Places::FIRST;
+    let wakes = KeySet::FIRST;
     let mut whole = SetReply::default();
     for (place, answer) in answers.iter().enumerate() {
         whole.add(place, &reply::decode(Action::Release { wakes }, answer, secret)?);
@@ -99,7 +99,7 @@ mod tests {
     use crate::node::Told;
 
     const TTL: Duration = Duration::from_secs(30);
-    const RELEASE: Action = Action::Release { wakes: Places::FIRST };
+    const RELEASE: Action = Action::Release { wakes: KeySet::FIRST };
 
     #[test]
     fn a_set_is_released_when_all_its_locks_were_ours() {

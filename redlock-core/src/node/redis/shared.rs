@@ -9,7 +9,7 @@ use super::{
     script::{How, Script, call},
     words::{Decimal, words},
 };
-use crate::node::{Action, Claim, Command, Places, Reply, queue_keys};
+use crate::node::{Action, Claim, Command, KeySet, Reply, queue_keys};
 
 static SHARE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("readers.lua"), include_str!("share.lua"))));
@@ -83,7 +83,7 @@ pub(super) fn encode(
             words(out, &[key, barrier.as_bytes(), value]);
         }
         action => {
-            let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
+            let wakes = matches!(action, Action::Release { wakes: KeySet::FIRST });
             let prefix = if wakes { queue_keys::prefix(&command.claim.key) } else { String::new() };
             let turn: &[u8] = if command.claim.has_turn { b"1" } else { b"0" };
             call(script, how, 1, 4, out);

@@ -312,7 +312,7 @@ impl Request<'_> {
                 self.watch = None;
             }
             if position.is_renewed {
-                self.doubt.clear();
+                self.distrust.clear();
             }
         }
         let turn_of_others = front.turn_of_others();
@@ -329,7 +329,7 @@ impl Request<'_> {
             turn_of_others,
             has_watch: self.watch.is_some(),
             looks_after: self.polls(),
-            doubt: self.doubt,
+            distrust: self.distrust,
         }))
     }
 
@@ -343,7 +343,7 @@ impl Request<'_> {
     fn heard(&mut self, front: &mut Front, signal: Signal) {
         match signal {
             // A client has released the lock, or has left.
-            Signal::Turn | Signal::Next | Signal::Near => self.doubt.clear(),
+            Signal::Turn | Signal::Next | Signal::Near => self.distrust.clear(),
             Signal::Changed | Signal::Moved => {}
         }
         // Another client has its turn. A watch from before it came back to its place tells that the lock is free

@@ -46,7 +46,7 @@ impl Request<'_> {
         let seen = self.unless_closed(looks).await?;
         let now = self.now();
         Ok(match seen {
-            Ok(Reply::Seen(seen)) => {
+            Ok(Reply::Inspected(seen)) => {
                 queues.yields_to(line, &seen, now, now + grace(nodes.round_trip()))
             }
             _ => queues.turn_of_others(line, now).is_some(),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     barrier::Barriers,
-    doubt::Doubt,
+    distrust::Distrust,
     retries::{Chance, Retries},
 };
 use crate::{
@@ -49,7 +49,7 @@ pub(super) struct Request<'a> {
     pub(super) barriers: Option<Box<Barriers>>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
-    pub(super) doubt: Doubt,
+    pub(super) distrust: Distrust,
     /// Until then the request does not ask for a place in the queue between clients: no node gives one.
     pub(super) without_queue_until: Moment,
 }
@@ -78,7 +78,7 @@ impl<'a> Request<'a> {
             permits: None,
             barriers: None,
             last: None,
-            doubt: Doubt::default(),
+            distrust: Distrust::default(),
             without_queue_until: begun,
         }
     }

@@ -9,7 +9,7 @@ mod news;
 use std::time::Duration;
 
 pub(super) use self::news::{Conclusion, Reported, Step, Surroundings, WatchState};
-use super::{circumstances::Circumstances, doubt::Doubt, retries::Chance};
+use super::{circumstances::Circumstances, distrust::Distrust, retries::Chance};
 use crate::{
     clock::Moment,
     wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
@@ -174,7 +174,7 @@ impl Waiting {
 
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
-        let Reported { now, report, signal, turn_of_others, doubt, .. } = *reported;
+        let Reported { now, report, signal, turn_of_others, distrust, .. } = *reported;
         let Circumstances { begun, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
         self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
@@ -213,7 +213,7 @@ impl Waiting {
             // A client whose last attempt failed is not told twice.
             let is_doubted = turn_of_others.is_some()
                 || is_first_report && (is_split || was_misled)
-                || now < begun + doubt.pause(round_trip, target);
+                || now < begun + distrust.pause(round_trip, target);
             match position {
                 QueuePosition { ahead: 0, left: None, .. } if !is_doubted => {
                     return Conclusion::End(Chance::Free);
@@ -244,11 +244,11 @@ impl Waiting {
     /// Notes that the lock is free although so many clients are before this one. Returns whether all of them
     /// have had the time to take it.
     fn stands_still_for_long(&mut self, ahead: u64, reported: &Reported) -> bool {
-        let Reported { now, doubt, .. } = *reported;
+        let Reported { now, distrust, .. } = *reported;
         let known = self.stands_still.filter(|it| it.ahead.is_none_or(|it| it == ahead));
         let since = known.map_or(now, |it| it.since);
         self.stands_still = Some(StandsStill { ahead: Some(ahead), since });
-        now >= since + self.patience(ahead, doubt)
+        now >= since + self.patience(ahead, distrust)
     }
 
     /// Whether the client was told that it is near, and those before it have had the time to take the lock.
@@ -259,10 +259,10 @@ impl Waiting {
 
     /// How long a queue stands still before a client with so many others before it asks: they find out one
     /// after the other, and the first of them after a grace.
-    fn patience(&self, ahead: u64, doubt: Doubt) -> Duration {
+    fn patience(&self, ahead: u64, distrust: Distrust) -> Duration {
         let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
         let patience = grace(self.given.round_trip).saturating_mul(places).min(REFRESH);
-        patience.max(doubt.patience(self.given.target))
+        patience.max(distrust.patience(self.given.target))
     }
 
     /// Whether the node that keeps the queue tells enough of the holder.
@@ -294,7 +294,7 @@ impl Waiting {
             None if ahead == 0 && !reported.has_watch => refresh.min(grace(round_trip)),
             None if ahead > 0 && target.shows_in_queue() => {
                 let since = self.stands_still.map_or(reported.now, |it| it.since);
-                refresh.min((since + self.patience(ahead, reported.doubt)).since(reported.now))
+                refresh.min((since + self.patience(ahead, reported.distrust)).since(reported.now))
             }
             _ => refresh,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::node::{self, Action, Places};
+use crate::node::{self, Action, KeySet};
 
 /// A command to a node.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Command {
     /// it.
     pub fn wake_no_client(&mut self) {
         match &mut self.0.action {
-            Action::Release { wakes } => *wakes = Places::NONE,
+            Action::Release { wakes } => *wakes = KeySet::NONE,
             Action::Clear { wakes } => *wakes = false,
             _ => {}
         }
@@ -123,7 +123,7 @@ impl Reply {
             | Reply::Woke { .. }
             | Reply::Unwoken { .. }
             | Reply::HasReaders { .. } => Outcome::Done,
-            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Inspected(_) => Outcome::Done,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{super::queue::Occupant, Queues};
 use crate::{
     clock::Moment,
-    node::{Seen, queue_keys},
+    node::{Inspection, queue_keys},
 };
 
 impl Queues {
@@ -26,7 +26,7 @@ impl Queues {
     pub(crate) fn yields_to(
         &self,
         key: &Arc<str>,
-        seen: &Seen,
+        seen: &Inspection,
         now: Moment,
         until: Moment,
     ) -> bool {

@@ -1,4 +1,4 @@
-//! Permits that are free, as `slots.lua` finds them on a server.
+//! Permits that are free, as `find_permits.lua` finds them on a server.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn found(free: Vec<u32>) -> Reply {
 }
 
 impl Data {
-    /// `slots.lua`.
+    /// `find_permits.lua`.
     pub(super) fn find_permits(
         &mut self,
         claim: &Claim,
@@ -63,7 +63,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Action, Command, Listens, Places};
+    use crate::node::{Action, Command, KeySet, Listens};
 
     const LIFE: Duration = Duration::from_secs(5);
     const FIND: Action =
@@ -108,7 +108,7 @@ mod tests {
         for waiter in [first, second] {
             assert!(matches!(act(&mut data, waiter, 1, JOIN).0, Reply::Queued { .. }));
         }
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         let (reply, told) = act(&mut data, holder, 0, release);
         assert!(matches!(reply, Reply::Woke { deleted: true, .. }), "{reply:?}");
         assert_eq!(told, [first, second], "its turn, and that it is next");
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]), "it waits itself");
         assert_eq!(act(&mut data, other, 0, find(3)).0, given(&[7, 0, 1], one), "the other waits");
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         assert!(matches!(act(&mut data, holder, 8, release).0, Reply::Woke { .. }));
         assert_eq!(act(&mut data, other, 0, find(20)).0, free(&[7, 8, 0, 1]), "it has its turn");
         let all = free(&[7, 8, 0, 1, 2, 3, 4, 5, 6]);
@@ -163,7 +163,7 @@ mod tests {
         // A waiter has its turn for one that was released before the node could expect it.
         assert_eq!(act(&mut data, 3, 1, GRANT).0, Reply::Done);
         assert!(matches!(act(&mut data, 2, 0, JOIN).0, Reply::Queued { .. }));
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         assert!(matches!(act(&mut data, 3, 1, release).0, Reply::Woke { .. }));
         assert_eq!(act(&mut data, 4, 0, find(2)).0, none());
         assert_eq!(act(&mut data, 2, 0, find(2)).0, found(vec![1]));
@@ -220,7 +220,7 @@ mod tests {
         let [holder, waiter, other, third] = [1, 2, 3, 4];
         for number in 0..2 {
             assert_eq!(act(&mut data, holder, number, GRANT).0, Reply::Done);
-            let release = Action::Release { wakes: Places::FIRST };
+            let release = Action::Release { wakes: KeySet::FIRST };
             assert_eq!(act(&mut data, holder, number, release).0, Reply::Done);
         }
         assert!(matches!(act(&mut data, waiter, 0, JOIN).0, Reply::Queued { .. }));

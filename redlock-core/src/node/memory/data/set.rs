@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::Data;
 use crate::{
-    node::{Action, Claim, Command, Places, Reply, memory::watched::Pushes, set_reply::SetReply},
+    node::{Action, Claim, Command, KeySet, Reply, memory::watched::Pushes, set_reply::SetReply},
     token::Token,
 };
 
@@ -128,10 +128,10 @@ impl Data {
         reply
     }
 
-    fn release_all(&mut self, claim: &Claim, wakes: Places, told: &mut Pushes) -> Reply {
+    fn release_all(&mut self, claim: &Claim, wakes: KeySet, told: &mut Pushes) -> Reply {
         let mut whole = SetReply::default();
         for (place, key) in claim.keys().enumerate() {
-            let alone = Action::Release { wakes: Places::NONE };
+            let alone = Action::Release { wakes: KeySet::NONE };
             let mut reply = self.run_alone(key, claim, alone, told);
             if wakes.has(place) {
                 reply = self.wake(claim, key, reply, told);

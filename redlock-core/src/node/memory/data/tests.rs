@@ -51,7 +51,7 @@ async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue(
         assert_eq!(run(0, "new", true, grant), Reply::Foreign);
         assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
         assert_eq!(run(6, "before", true, grant), before);
-        run(6, "before", true, Action::Release { wakes: Places::NONE });
+        run(6, "before", true, Action::Release { wakes: KeySet::NONE });
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
         assert_eq!(run(place, writer, false, insists), reply);
         assert_eq!(run(6, "before", true, share), Reply::Done);
         assert_eq!(run(8, "behind", true, share), Reply::Foreign);
-        run(6, "before", true, Action::Release { wakes: Places::NONE });
+        run(6, "before", true, Action::Release { wakes: KeySet::NONE });
     }
     assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Foreign);
     assert_eq!(run(7, "same", false, insists), Reply::Done);

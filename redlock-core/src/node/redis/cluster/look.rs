@@ -11,14 +11,14 @@ use redis::{Pipeline, Value};
 
 use super::{
     members::found::{Found, Reached},
-    topology::{self, Place, Shard},
+    topology::{self, MemberAddress, Shard},
 };
 use crate::{
     node::{
         Identity, Watchers,
         backoff::Backoff,
         redis::{
-            line::{Access, Line},
+            control_connection::{ControlAccess, ControlConnection},
             opener::Opener,
             reply, server_error,
             url::Address,
@@ -31,13 +31,13 @@ use crate::{
 /// Looks at the cluster, and connects to masters.
 pub(super) struct Looker {
     pub(super) name: Arc<str>,
-    pub(super) seeds: Vec<Place>,
+    pub(super) seeds: Vec<MemberAddress>,
     /// How its members are reached.
     pub(super) like: Address,
     pub(super) opener: Arc<Opener>,
-    pub(super) access: Arc<Access>,
+    pub(super) access: Arc<ControlAccess>,
     /// For questions to the seeds, and to the members that are reached.
-    pub(super) lines: Mutex<BTreeMap<Place, Arc<Line>>>,
+    pub(super) lines: Mutex<BTreeMap<MemberAddress, Arc<ControlConnection>>>,
     pub(super) limit: Duration,
     /// How long a slot that may have forgotten locks gives none.
     pub(super) span: Duration,
@@ -52,12 +52,13 @@ impl Looker {
     /// the members that are `wanted` for other reasons. Those that are `spared` are not connected.
     pub(super) async fn look(
         &self,
-        reached: &BTreeSet<Place>,
-        wanted: &BTreeSet<Place>,
-        spared: &BTreeSet<Place>,
+        reached: &BTreeSet<MemberAddress>,
+        wanted: &BTreeSet<MemberAddress>,
+        spared: &BTreeSet<MemberAddress>,
     ) -> Result<Found, String> {
         let shards = self.shards(reached).await?;
-        let masters: BTreeSet<&Place> = shards.iter().map(|it| &it.place).chain(wanted).collect();
+        let masters: BTreeSet<&MemberAddress> =
+            shards.iter().map(|it| &it.place).chain(wanted).collect();
         let missing =
             masters.into_iter().filter(|place| !reached.contains(place) && !spared.contains(place));
         let opened = join_all(missing.map(|place| self.reach(place))).await;
@@ -70,12 +71,12 @@ impl Looker {
     }
 
     /// Which member has which slots, as the first member tells it that is in touch with the others.
-    async fn shards(&self, reached: &BTreeSet<Place>) -> Result<Vec<Shard>, String> {
+    async fn shards(&self, reached: &BTreeSet<MemberAddress>) -> Result<Vec<Shard>, String> {
         let mut questions = Pipeline::new();
         questions.cmd("CLUSTER").arg("INFO");
         questions.cmd("CLUSTER").arg("SLOTS");
         let questions = &Arc::new(questions);
-        let asked: BTreeSet<&Place> = self.seeds.iter().chain(reached).collect();
+        let asked: BTreeSet<&MemberAddress> = self.seeds.iter().chain(reached).collect();
         self.lines.lock().retain(|place, _| asked.contains(place));
         let mut asked: FuturesUnordered<_> = asked
             .into_iter()
@@ -102,15 +103,15 @@ impl Looker {
             .ok_or_else(|| format!("no member says which slots it has: {}", problems.join("; ")))
     }
 
-    fn line(&self, place: &Place) -> Arc<Line> {
+    fn line(&self, place: &MemberAddress) -> Arc<ControlConnection> {
         let mut lines = self.lines.lock();
         let line = lines.entry(place.clone()).or_insert_with(|| {
-            Arc::new(Line::new(self.like.beside(place.host.clone(), place.port)))
+            Arc::new(ControlConnection::new(self.like.beside(place.host.clone(), place.port)))
         });
         Arc::clone(line)
     }
 
-    async fn reach(&self, place: &Place) -> (Place, Result<Reached, Arc<str>>) {
+    async fn reach(&self, place: &MemberAddress) -> (MemberAddress, Result<Reached, Arc<str>>) {
         let address = self.like.beside(place.host.clone(), place.port);
         let watchers = Arc::clone(&self.watchers.lock());
         let opening = self.opener.open(&self.name, &address, &watchers);

@@ -19,7 +19,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{
     history::{History, Process},
     slots::{SLOTS, slot_of},
-    topology::Place,
+    topology::MemberAddress,
 };
 use crate::{
     clock::Clock,
@@ -41,7 +41,7 @@ const NONE: u16 = u16::MAX;
 
 /// A member of the cluster.
 struct Member {
-    place: Place,
+    place: MemberAddress,
     /// `None` while it cannot be reached.
     exchange: Option<Exchange>,
     process: Process,
@@ -80,7 +80,7 @@ struct Routed {
     place: usize,
     slot: u16,
     /// The member that it was redirected to, if it was.
-    to: Option<Place>,
+    to: Option<MemberAddress>,
     /// That member is still taking the slot over, and runs this command alone.
     asking: bool,
     /// How many members have redirected it.
@@ -89,7 +89,7 @@ struct Routed {
 
 /// The answers of the members that were asked whether they are alive.
 pub(super) struct Pongs {
-    pub(super) each: Vec<(Place, oneshot::Receiver<Result<(), NodeError>>)>,
+    pub(super) each: Vec<(MemberAddress, oneshot::Receiver<Result<(), NodeError>>)>,
     /// Until when they have to be there.
     pub(super) until: Option<Instant>,
 }
@@ -181,18 +181,18 @@ impl Members {
     }
 
     /// The members that a look has to reach: those that commands wait for.
-    pub(super) fn wanted(&self) -> BTreeSet<Place> {
+    pub(super) fn wanted(&self) -> BTreeSet<MemberAddress> {
         self.parked.iter().filter(|it| it.asking).filter_map(|it| it.to.clone()).collect()
     }
 
     /// The members that can be asked about the others.
-    pub(super) fn reached(&self) -> BTreeSet<Place> {
+    pub(super) fn reached(&self) -> BTreeSet<MemberAddress> {
         let reached = self.members.iter().filter(|it| it.exchange.is_some());
         reached.map(|it| it.place.clone()).collect()
     }
 
     /// The members that are to be connected after a pause (rule 14).
-    pub(super) fn useless(&self) -> BTreeSet<Place> {
+    pub(super) fn useless(&self) -> BTreeSet<MemberAddress> {
         let useless = self.members.iter().filter(|it| it.is_useless);
         useless.map(|it| it.place.clone()).collect()
     }
@@ -231,7 +231,7 @@ impl Members {
     /// Why none can be.
     pub(super) fn problem(&self) -> String {
         let each = self.members.iter().map(|it| {
-            let Place { host, port } = &it.place;
+            let MemberAddress { host, port } = &it.place;
             format!("{host}:{port}: {}", it.problem)
         });
         format!("no master of the cluster can be reached: {}", each.collect::<Vec<_>>().join("; "))

@@ -31,11 +31,11 @@ use self::{
     history::History,
     look::Looker,
     members::{Members, late},
-    topology::Place,
+    topology::MemberAddress,
 };
 use super::{
     checks::{none, opener},
-    line::Access,
+    control_connection::ControlAccess,
     opener::Opener,
     url::Endpoint,
 };
@@ -61,8 +61,10 @@ impl ClusterConnector {
         settings: NodeSettings,
         context: &Context,
     ) -> Result<Self, LockError> {
-        let place =
-            |it: &Endpoint| Place { host: it.address.host().to_owned(), port: it.address.port() };
+        let place = |it: &Endpoint| MemberAddress {
+            host: it.address.host().to_owned(),
+            port: it.address.port(),
+        };
         let seeds = endpoints.iter().map(place).collect();
         let Some(first) = endpoints.into_iter().next() else {
             return Err(none("Node::cluster"));
@@ -71,7 +73,7 @@ impl ClusterConnector {
         let limit = context.connect_timeout / 3;
         let opener = opener(first, settings, context, limit)?;
         let opener = Arc::new(Opener { is_cluster: true, ..opener });
-        let access = Access {
+        let access = ControlAccess {
             opener: Arc::clone(&opener),
             credentials: opener.credentials.clone(),
             login: opener.login.clone(),

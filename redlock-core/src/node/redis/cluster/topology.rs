@@ -8,7 +8,7 @@ use super::slots::SLOTS;
 
 /// The address of a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct MemberAddress {
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -17,7 +17,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shard {
     pub(super) slots: RangeInclusive<u16>,
-    pub(super) place: Place,
+    pub(super) place: MemberAddress,
     /// The name that the cluster has for it.
     pub(super) id: String,
 }
@@ -40,7 +40,8 @@ fn shard(entry: &Value, host: &str) -> Option<Shard> {
     // reached.
     let its_host: Option<String> = get(its_host)?;
     let its_host = its_host.filter(|it| !it.is_empty() && it != "?");
-    let place = Place { host: its_host.unwrap_or_else(|| host.to_owned()), port: get(port)? };
+    let place =
+        MemberAddress { host: its_host.unwrap_or_else(|| host.to_owned()), port: get(port)? };
     // Servers before Redis 4 tell no name.
     let id = rest.first().and_then(get).unwrap_or_else(|| format!("{place:?}"));
     Some(Shard { slots: first..=last, place, id })
@@ -54,8 +55,8 @@ fn get<T: FromRedisValue>(value: &Value) -> Option<T> {
 mod tests {
     use super::*;
 
-    fn at(host: &str, port: u16) -> Place {
-        Place { host: host.to_owned(), port }
+    fn at(host: &str, port: u16) -> MemberAddress {
+        MemberAddress { host: host.to_owned(), port }
     }
 
     fn answer(text: &str) -> Option<Vec<Shard>> {

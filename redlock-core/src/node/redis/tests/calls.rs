@@ -145,7 +145,7 @@ fn a_renewal_without_scripts_does_not_follow_the_release_of_its_lock() {
 #[test]
 fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     let mut line = Line::new(NATIVE, 0);
-    let wakes = Action::Release { wakes: crate::node::Places::FIRST };
+    let wakes = Action::Release { wakes: crate::node::KeySet::FIRST };
     let batch = line.ask(&[wakes]);
     assert_eq!(line.sent(), ["DELEX", "EXISTS"]);
     line.answer(":1\r\n");
@@ -172,7 +172,7 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
 #[test]
 fn a_lock_that_was_taken_in_a_turn_is_released_by_script() {
     let mut line = Line::new(NATIVE, 0);
-    let wakes = Action::Release { wakes: crate::node::Places::FIRST };
+    let wakes = Action::Release { wakes: crate::node::KeySet::FIRST };
     for (has_turn, sent) in [(true, ["EVAL"].as_slice()), (false, &["DELEX", "EXISTS"])] {
         let claim = Claim { has_turn, ..Claim::new(&"redlock:a".into(), CANARY.to_owned()) };
         let batch = Batch::new(vec![command(&(&Arc::new(claim), wakes))]);
@@ -194,7 +194,7 @@ fn clients_that_wait_and_are_not_woken_after_a_native_delete_are_not_forgotten()
         (1, ":0", Reply::Done),
         (0, ":0", Reply::Missing),
     ] {
-        let batch = line.ask(&[Action::Release { wakes: crate::node::Places::FIRST }, GRANT]);
+        let batch = line.ask(&[Action::Release { wakes: crate::node::KeySet::FIRST }, GRANT]);
         line.answer(&format!(":{deleted}\r\n"));
         line.answer(":1\r\n");
         line.answer("+OK\r\n");

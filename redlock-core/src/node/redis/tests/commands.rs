@@ -314,7 +314,7 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     }
     // The waiter has been silent for as long as an entry lives.
     server.admin("DEL redlock:a:{redlock:a}:alive:first");
-    let wakes = Action::Release { wakes: Places::FIRST };
+    let wakes = Action::Release { wakes: KeySet::FIRST };
     assert_eq!(
         act(&mut *node, &ours, wakes).await,
         Ok(Reply::Woke {

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::{
     super::{
         checks::opener,
-        line::{Access, Line},
+        control_connection::{ControlAccess, ControlConnection},
         url,
     },
     *,
@@ -15,8 +15,8 @@ use super::{
 
 /// A server that answers nothing before it may, and a line to it.
 struct Asked {
-    line: Arc<Line>,
-    access: Arc<Access>,
+    line: Arc<ControlConnection>,
+    access: Arc<ControlAccess>,
     may_answer: Arc<Semaphore>,
     /// How many connections it has accepted.
     connections: Arc<AtomicUsize>,
@@ -24,13 +24,13 @@ struct Asked {
     heard: Arc<AtomicUsize>,
 }
 
-pub(super) fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
+pub(super) fn line_to(url: &str, limit: Duration) -> (Arc<ControlConnection>, Arc<ControlAccess>) {
     let endpoint = url::parse(url).unwrap();
     let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
     let opener = opener(endpoint, NodeSettings::default(), &context(), limit);
     let opener = Arc::new(opener.unwrap());
-    let access = Access { opener, credentials: None, login, login_at_need: false, limit };
-    (Arc::new(Line::new(address)), Arc::new(access))
+    let access = ControlAccess { opener, credentials: None, login, login_at_need: false, limit };
+    (Arc::new(ControlConnection::new(address)), Arc::new(access))
 }
 
 pub(super) fn role() -> Arc<redis::Pipeline> {

@@ -8,7 +8,7 @@ use std::{cell::Cell, collections::BTreeMap, time::Instant};
 
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use self::drawn::{Lock, Place, Step, What, steps};
+use self::drawn::{KeyName, Lock, Step, What, steps};
 use super::*;
 use crate::{
     MemoryNode,
@@ -119,9 +119,9 @@ impl Side {
         let action = match step.what {
             What::Join(place, life, listens) => {
                 let place = match place {
-                    Place::End => 0,
-                    Place::Former => former(client),
-                    Place::OfAnother(client) => former(client),
+                    KeyName::End => 0,
+                    KeyName::Former => former(client),
+                    KeyName::OfAnother(client) => former(client),
                 };
                 Action::Join { place, life: long(life), listens }
             }
@@ -200,7 +200,7 @@ fn comparable(reply: Result<Reply, NodeError>) -> String {
             format!("{ahead} ahead, {:?} left, {turn_is_out}", left.map(rounded))
         }
         Ok(Reply::Numbered { first }) if first > 1 << 40 => "numbered by the clock".to_owned(),
-        Ok(Reply::Seen(seen)) => {
+        Ok(Reply::Inspected(seen)) => {
             let waiting: Vec<_> = seen.waiting.iter().map(|it| &it.0).collect();
             let value = seen.value.as_ref().map(|it| &it.0);
             format!("{value:?} for {}, {waiting:?}, {}", rounded(seen.left), seen.turn_is_out)

@@ -45,7 +45,7 @@ use crate::{
     clock::SystemClock,
     error::{Cause, LockError, NodeError, NodeErrorKind},
     node::{
-        Action, Claim, Command, Connection, Context, Listens, NodeSpec, Places, Reply, Restarts,
+        Action, Claim, Command, Connection, Context, KeySet, Listens, NodeSpec, Reply, Restarts,
         ending_by::ending_by, settings::NodeSettings,
     },
     token::OsEntropy,
@@ -53,7 +53,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(60);
 const GRANT: Action = Action::Grant { ttl: TTL };
-const RELEASE: Action = Action::Release { wakes: Places::NONE };
+const RELEASE: Action = Action::Release { wakes: KeySet::NONE };
 
 /// Secrets that must never be shown: a password, or the value of a lock.
 const CANARY: &str = "canary0123456789";

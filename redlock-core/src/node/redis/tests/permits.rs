@@ -35,7 +35,7 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
             Ok(Reply::Queued { .. })
         ));
         stretch.begins();
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         assert!(matches!(act(&mut *node, &holder, release).await, Ok(Reply::Woke { .. })));
         assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(None));
         assert_eq!(act(&mut *node, &slot(0, "waiter"), find).await, free(Some(0)));
@@ -58,7 +58,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
             assert!(matches!(act(&mut *node, waiter, JOIN).await, Ok(Reply::Queued { .. })));
         }
         stretch.begins();
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         assert!(matches!(act(&mut *node, &slot(0, CANARY), release).await, Ok(Reply::Woke { .. })));
         let _ = act(&mut *node, &first, Action::Leave { again: false }).await;
         assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
@@ -109,7 +109,7 @@ async fn found(
     }
     stretch.begins();
     let mut answers = vec![act(node, &permit(0, "other"), find(0, 1)).await];
-    let release = Action::Release { wakes: Places::FIRST };
+    let release = Action::Release { wakes: KeySet::FIRST };
     answers.push(act(node, &permit(free[0], CANARY), release).await);
     for (asks, from, most) in
         [("other", 590, 1), ("first", 17, 1), ("other", 17, 32), ("second", 300, 32)]

@@ -80,7 +80,8 @@ async fn a_look_reads_no_more_of_a_queue_than_it_asks_for_and_an_operator_sees_a
         for most in [1, 2, 5, 256, 600, COUNT as u64, 0] {
             server.admin("CONFIG RESETSTAT");
             let looks = claim("redlock:a", "");
-            let Ok(Reply::Seen(seen)) = act(&mut *node, &looks, Action::Inspect { most }).await
+            let Ok(Reply::Inspected(seen)) =
+                act(&mut *node, &looks, Action::Inspect { most }).await
             else {
                 panic!("it looks")
             };

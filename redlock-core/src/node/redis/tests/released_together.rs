@@ -26,7 +26,7 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
     let mut node = connected(&server.url("", "")).await;
     let locks = ["redlock:a", "redlock:b", "redlock:c"].map(|key| claim(key, CANARY));
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let wakes = Action::Release { wakes: Places::FIRST };
+    let wakes = Action::Release { wakes: KeySet::FIRST };
     let woke = Ok(Reply::Woke { deleted: true, told: Told::named(&[(0, "turn:waiter")]) });
     let waiter = claim("redlock:b", "waiter");
     // The locks whose queues this node keeps.
@@ -108,7 +108,7 @@ async fn a_user_that_may_not_see_queues_releases_its_locks() {
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~redlock:* +@all -exists -zrange"));
     let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
     let locks = ["redlock:a", "redlock:b"].map(|key| claim(key, CANARY));
-    let wakes = Action::Release { wakes: Places::FIRST };
+    let wakes = Action::Release { wakes: KeySet::FIRST };
     for released in [&locks[..1], &locks] {
         for lock in released {
             assert_eq!(act(&mut *node, lock, GRANT).await, Ok(Reply::Done));

@@ -1,7 +1,7 @@
 //! Several holders: readers of one lock, and permits of one resource.
 
 use super::*;
-use crate::node::{Places, Told};
+use crate::node::{KeySet, Told};
 
 pub(super) const SHARE: Action = Action::Grant { ttl: TTL };
 
@@ -95,7 +95,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
         act(&mut *node, &claim("redlock:a", "none"), Action::Leave { again: false }).await,
         Ok(Reply::Unwoken { deleted: false, told: Told::default() })
     );
-    let release = Action::Release { wakes: Places::FIRST };
+    let release = Action::Release { wakes: KeySet::FIRST };
     assert_eq!(
         act(&mut *node, &claim("redlock:a", "held"), release).await,
         woke(true, &[&format!("turn:{CANARY}"), "next:other"])
@@ -174,7 +174,7 @@ async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let wakes = Action::Release { wakes: Places::FIRST };
+    let wakes = Action::Release { wakes: KeySet::FIRST };
     for reader in [&one, &other] {
         assert_eq!(act(&mut *node, reader, SHARE).await, Ok(Reply::Done));
     }
@@ -195,7 +195,7 @@ async fn an_operator_sees_that_a_lock_has_readers_and_takes_it_from_them() {
     let mut node = connected(&server.url("", "")).await;
     let (one, operator) = (reader(CANARY), claim("redlock:a", "operator"));
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    let Ok(Reply::Seen(seen)) = act(&mut *node, &operator, Action::Inspect { most: 0 }).await
+    let Ok(Reply::Inspected(seen)) = act(&mut *node, &operator, Action::Inspect { most: 0 }).await
     else {
         panic!("not seen");
     };
@@ -301,7 +301,7 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
         let told = Told::named(&[(0, "turn:one")]);
         let given = Ok(Reply::Permits { free: vec![7, 0, 1], told });
         assert_eq!(act(&mut *node, &other, find(3)).await, given, "the other waits");
-        let release = Action::Release { wakes: Places::FIRST };
+        let release = Action::Release { wakes: KeySet::FIRST };
         assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
         assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
         assert_eq!(act(&mut *node, &other, find(20)).await, free(&[7, 8, 0, 1]), "it has its turn");

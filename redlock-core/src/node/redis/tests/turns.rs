@@ -4,12 +4,12 @@
 use super::{commands::pair, *};
 use crate::node::{Told, queue_keys};
 
-const WAKES: Action = Action::Release { wakes: Places::FIRST };
+const WAKES: Action = Action::Release { wakes: KeySet::FIRST };
 const LIFE: Duration = Duration::from_secs(60);
 
 /// Whether a turn is out, as a client hears that joins the queue before a free lock, and one that looks.
 async fn is_out(node: &mut dyn Connection, asks: &Arc<Claim>) -> [bool; 2] {
-    let Ok(Reply::Seen(seen)) = act(node, asks, Action::Inspect { most: 0 }).await else {
+    let Ok(Reply::Inspected(seen)) = act(node, asks, Action::Inspect { most: 0 }).await else {
         panic!("it looks")
     };
     let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
@@ -128,7 +128,7 @@ async fn a_release_passes_over_waiters_that_are_late() {
             ([(0, "turn:first"), (0, "next:third")], "third", "none"),
         ] {
             assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
-            let woke = act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await;
+            let woke = act(&mut *node, &ours, Action::Release { wakes: KeySet::FIRST }).await;
             assert_eq!(woke, Ok(Reply::Woke { deleted: true, told: Told::named(&words) }));
             stretch.ends();
             let queue = server.admin("ZRANGE redlock:a:{redlock:a}:queue 0 -1");
@@ -160,7 +160,7 @@ async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
             server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:first {first_lives_for}"));
             assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
             let monitor = server.monitor();
-            act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await.unwrap();
+            act(&mut *node, &ours, Action::Release { wakes: KeySet::FIRST }).await.unwrap();
             stretch.ends();
             let told = monitor.set_inside(&mut server);
             let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     clock::Moment,
-    op::acquire::{doubt::Doubt, retries::Chance},
+    op::acquire::{distrust::Distrust, retries::Chance},
     wait::{Report, Signal},
 };
 
@@ -48,7 +48,7 @@ pub(in crate::op::acquire) struct Reported {
     /// client that is far away, and looks at the same moment of each turn, would miss all of its own.
     pub(in crate::op::acquire) looks_after: Duration,
     /// How far to rely on the answer if it says that the lock is free.
-    pub(in crate::op::acquire) doubt: Doubt,
+    pub(in crate::op::acquire) distrust: Distrust,
 }
 
 /// The next step of a client that waits.

@@ -63,7 +63,7 @@ fn answer(position: Option<QueuePosition>) -> Reported {
         turn_of_others: None,
         has_watch: false,
         looks_after: GIVEN.polls,
-        doubt: Doubt::default(),
+        distrust: Distrust::default(),
     }
 }
 
@@ -300,9 +300,9 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
     for (ahead, in_vain, pause) in
         [(1, 0, 216), (3, 0, 432), (99, 0, 1500), (1, 1, 1500), (1, 2, 3000)]
     {
-        let mut doubt = Doubt::default();
-        (0..in_vain).for_each(|_| doubt.asks(Chance::StandsStill));
-        let free = |now| Reported { now: at(now), doubt, ..answer(place(ahead, None)) };
+        let mut distrust = Distrust::default();
+        (0..in_vain).for_each(|_| distrust.asks(Chance::StandsStill));
+        let free = |now| Reported { now: at(now), distrust, ..answer(place(ahead, None)) };
         let mut waiting = Waiting::new(GIVEN, true);
         assert_eq!(waiting.reported(&free(1)), Conclusion::Wait, "the front may be asking");
         assert_eq!(waiting.report_at, at(1 + pause.min(1500)));

@@ -11,7 +11,7 @@ use crate::{
         redis::{
             cluster::{
                 history::{Process, Served},
-                topology::{Place, Shard},
+                topology::{MemberAddress, Shard},
             },
             exchange::Exchange,
         },
@@ -31,7 +31,7 @@ pub(in crate::node::redis::cluster) struct Reached {
 pub(in crate::node::redis::cluster) struct Found {
     pub(in crate::node::redis::cluster) shards: Vec<Shard>,
     /// The members that were connected, or could not be.
-    pub(in crate::node::redis::cluster) opened: Vec<(Place, Result<Reached, Arc<str>>)>,
+    pub(in crate::node::redis::cluster) opened: Vec<(MemberAddress, Result<Reached, Arc<str>>)>,
 }
 
 impl Members {
@@ -59,7 +59,12 @@ impl Members {
     }
 
     /// Takes in a member that the look has connected, or could not connect.
-    fn take_in(&mut self, place: Place, reached: Result<Reached, Arc<str>>, shards: &[Shard]) {
+    fn take_in(
+        &mut self,
+        place: MemberAddress,
+        reached: Result<Reached, Arc<str>>,
+        shards: &[Shard],
+    ) {
         let shard = shards.iter().find(|it| it.place == place);
         let id = shard.map(|it| it.id.clone()).unwrap_or_default();
         let known = self.members.iter().position(|it| it.place == place);
@@ -102,10 +107,10 @@ impl Members {
     ///
     /// The connection to a former master ends even if it has commands for its own slots to answer. It may be cut off
     /// from the others. Then it would give locks beside its successor for as long as this client asks it for some.
-    fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, Place)]) {
+    fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, MemberAddress)]) {
         let wanted = self.wanted();
         for member in std::mem::take(&mut self.members) {
-            let at = |place: &Place| *place == member.place;
+            let at = |place: &MemberAddress| *place == member.place;
             let has_slots = shards.iter().any(|it| at(&it.place));
             let was_asked_as_owner = in_use.iter().any(|(_, place)| at(place));
             let is_wanted = wanted.iter().any(at) && member.exchange.is_some();
@@ -147,7 +152,7 @@ impl Members {
     }
 
     /// The slots with commands that their owners have yet to answer, and these owners.
-    fn in_use(&self) -> Vec<(u16, Place)> {
+    fn in_use(&self) -> Vec<(u16, MemberAddress)> {
         let mut in_use = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
             let owns = |slot: &u16| {
@@ -159,7 +164,7 @@ impl Members {
     }
 
     /// Gives these slots back to the members that have them in use, as far as they are still there.
-    fn keep(&mut self, in_use: &[(u16, Place)]) {
+    fn keep(&mut self, in_use: &[(u16, MemberAddress)]) {
         for (slot, place) in in_use {
             let index =
                 self.members.iter().position(|it| it.place == *place && it.exchange.is_some());

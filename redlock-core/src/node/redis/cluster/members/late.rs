@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Member, Members};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::redis::{batch::Batch, cluster::topology::Place},
+    node::redis::{batch::Batch, cluster::topology::MemberAddress},
 };
 
 /// How long a member may take, where a node may take `node_timeout`: the answers of the others have to be
@@ -77,13 +77,16 @@ impl Members {
         }
     }
 
-    fn silence(&self, Place { host, port }: &Place) -> NodeError {
+    fn silence(&self, MemberAddress { host, port }: &MemberAddress) -> NodeError {
         let reason = format!("{host}:{port} of the cluster: no answer within {:?}", self.limit);
         NodeError::new(&self.name, NodeErrorKind::Timeout, reason)
     }
 
     /// Notes that a member has not said in time that it is alive.
-    pub(in crate::node::redis::cluster) fn is_silent(&mut self, place: &Place) -> NodeError {
+    pub(in crate::node::redis::cluster) fn is_silent(
+        &mut self,
+        place: &MemberAddress,
+    ) -> NodeError {
         if let Some(index) = self.members.iter().position(|it| it.place == *place) {
             self.strike(index);
         }

@@ -17,7 +17,7 @@ use crate::{
         redis::{
             batch::Batch,
             calls::Redirected,
-            cluster::{slots::slot_of, topology::Place},
+            cluster::{slots::slot_of, topology::MemberAddress},
         },
     },
 };
@@ -111,7 +111,7 @@ impl Members {
             "" => self.members.get(from).map(|it| it.place.host.clone()).unwrap_or_default(),
             host => host.to_owned(),
         };
-        let target = Place { host, port: to.port };
+        let target = MemberAddress { host, port: to.port };
         let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
         let (slot, asking) = (to.slot, to.once);
         let routed = Routed { batch, place, slot, to: Some(target), asking, hops };

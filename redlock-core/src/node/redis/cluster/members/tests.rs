@@ -16,7 +16,7 @@ use super::{
 use crate::{
     clock::SystemClock,
     node::{
-        Action, Claim, Command, Places, Remaining, Reply, Restarts,
+        Action, Claim, Command, KeySet, Remaining, Reply, Restarts,
         redis::{exchange::Setup, tests::setup},
     },
 };
@@ -26,12 +26,12 @@ const KEY: &str = "redlock:a";
 /// Far more than any step here takes, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn place(port: u16) -> Place {
-    Place { host: "h".to_owned(), port }
+fn place(port: u16) -> MemberAddress {
+    MemberAddress { host: "h".to_owned(), port }
 }
 
 /// A connection to the member with this port, which tells no run id, and the other end.
-fn open(port: u16) -> ((Place, Result<Reached, Arc<str>>), DuplexStream) {
+fn open(port: u16) -> ((MemberAddress, Result<Reached, Arc<str>>), DuplexStream) {
     let (ours, theirs) = duplex(64 * 1024);
     let exchange = Exchange::new(Setup { is_member: true, ..setup(ours) });
     let reached = Reached { exchange, run_id: None, followed: None, uptime: None };
@@ -189,7 +189,7 @@ async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
         }
         drive(&mut members).await;
         assert_eq!(heard(&mut second).await, ["SET"]);
-        let release = ask(&mut members, &late, Action::Release { wakes: Places::NONE });
+        let release = ask(&mut members, &late, Action::Release { wakes: KeySet::NONE });
         assert_eq!(heard(&mut first).await, ["EVAL"], "it redirects the `SET` first");
 
         first.write_all(moved_to(2).repeat(2).as_bytes()).await.unwrap();
@@ -287,7 +287,7 @@ async fn no_vote_is_sent_on_to_another_member_after_the_runtime() {
     let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
     let command = |action| vec![Command { claim: Arc::clone(&claim), action }];
     members.send(command(Action::Grant { ttl: LIMIT }));
-    members.send(command(Action::Release { wakes: Places::NONE }));
+    members.send(command(Action::Release { wakes: KeySet::NONE }));
     members.part();
     assert_eq!(heard(&mut first).await, ["SET", "EVAL"]);
     first.write_all(moved_to(2).repeat(2).as_bytes()).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_member_that_is_silent_after_the_runtime_is_not_late() {
     members.ping().unwrap();
     let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
     let release =
-        || Command { claim: Arc::clone(&claim), action: Action::Release { wakes: Places::NONE } };
+        || Command { claim: Arc::clone(&claim), action: Action::Release { wakes: KeySet::NONE } };
     members.send(vec![release()]);
     assert!(members.deadline().is_some());
     members.part();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{prelude::*, sample::select, strategy::Union};
 
 use super::{CLIENTS, LONG, PERMITS, SHORT};
-use crate::node::{Action, Draw, Listens, Places};
+use crate::node::{Action, Draw, KeySet, Listens};
 
 /// The lock that a command is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Lock {
 
 /// The place in a queue that a client names.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum KeyName {
     End,
     Former,
     OfAnother(usize),
@@ -27,7 +27,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     Act(Action),
-    Join(Place, Duration, Listens),
+    Join(KeyName, Duration, Listens),
     Adopt(Duration, usize),
     /// Looks at this many waiters, or at all for 0.
     Inspect(u64),
@@ -62,11 +62,11 @@ fn draw() -> impl Strategy<Value = Draw> {
     })
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = KeyName> {
     prop_oneof![
-        2 => Just(Place::End),
-        1 => Just(Place::Former),
-        1 => (0..CLIENTS).prop_map(Place::OfAnother),
+        2 => Just(KeyName::End),
+        1 => Just(KeyName::Former),
+        1 => (0..CLIENTS).prop_map(KeyName::OfAnother),
     ]
 }
 
@@ -83,7 +83,7 @@ fn holding() -> impl Strategy<Value = What> {
         3 => ttl().prop_map(|ttl| What::Act(Action::Grant { ttl })),
         1 => ttl().prop_map(|ttl| What::Act(Action::Heal { ttl })),
         1 => ttl().prop_map(|ttl| What::Act(Action::Extend { ttl })),
-        3 => any::<bool>().prop_map(|wakes| What::Act(Action::Release { wakes: Places::first(wakes) })),
+        3 => any::<bool>().prop_map(|wakes| What::Act(Action::Release { wakes: KeySet::first(wakes) })),
         1 => select(vec![Duration::ZERO, LONG / 3, SHORT]).prop_map(|rest| What::Act(Action::Shorten { rest })),
     ]
 }

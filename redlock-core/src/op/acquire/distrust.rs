@@ -15,11 +15,11 @@ const MAX_DOUBT: Duration = Duration::from_secs(20);
 
 /// The number of attempts in a row that followed from the word of that node alone.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Doubt {
+pub(super) struct Distrust {
     in_vain: u32,
 }
 
-impl Doubt {
+impl Distrust {
     /// Notes why the next attempt is made. If it fails, the node is believed less.
     pub(super) fn asks(&mut self, chance: Chance) {
         match chance {
@@ -63,10 +63,11 @@ mod tests {
 
     #[test]
     fn each_attempt_in_vain_doubles_the_pause_before_the_next() {
-        let mut doubt = Doubt::default();
+        let mut distrust = Distrust::default();
         let mut asks = |chance, target| {
-            let (pause, patience) = (doubt.pause(Duration::ZERO, target), doubt.patience(target));
-            doubt.asks(chance);
+            let (pause, patience) =
+                (distrust.pause(Duration::ZERO, target), distrust.patience(target));
+            distrust.asks(chance);
             (pause.as_millis(), patience.as_millis())
         };
         for (chance, pauses) in [

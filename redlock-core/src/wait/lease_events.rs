@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::{deletes::give_back, queues::Queues};
 use crate::{
     clock::Moment,
-    lease::{HoldId, LeaseState, Waiters},
+    lease::{HoldId, LeaseListener, LeaseState},
 };
 
-impl Waiters for Queues {
+impl LeaseListener for Queues {
     fn holder_gone(self: Arc<Self>, key: &Arc<str>, hold: HoldId, now: Moment) {
         self.pass_on(key, hold, now);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::node::{Action, Command};
 
 /// A lock that is released here whose queue this node keeps.
-pub(super) struct Kept<'a> {
+pub(super) struct WokenQueue<'a> {
     /// Its number in the call.
     pub(super) number: usize,
     pub(super) key: &'a Arc<str>,
@@ -14,7 +14,7 @@ pub(super) struct Kept<'a> {
 }
 
 /// The locks of these commands whose queues are kept here, in order.
-pub(super) fn kept_queues(commands: &[Command]) -> Vec<Kept<'_>> {
+pub(super) fn woken_queues(commands: &[Command]) -> Vec<WokenQueue<'_>> {
     let (mut kept, mut before) = (Vec::new(), 0);
     for Command { claim, action } in commands {
         if let Action::Release { wakes } = action
@@ -23,7 +23,7 @@ pub(super) fn kept_queues(commands: &[Command]) -> Vec<Kept<'_>> {
             let places = (0..).zip(claim.keys()).filter(|(place, _)| wakes.has(*place));
             kept.extend(places.map(|(place, key)| {
                 let number = before + place + 1;
-                Kept { number, key, has_turn: claim.has_turn }
+                WokenQueue { number, key, has_turn: claim.has_turn }
             }));
         }
         before += claim.len();

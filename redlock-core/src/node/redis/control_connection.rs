@@ -26,16 +26,16 @@ use crate::{
 };
 
 /// A connection to one server, opened at need and kept.
-pub(super) struct Line {
+pub(super) struct ControlConnection {
     pub(super) address: Address,
     /// The questions that are being asked have it, one after the other.
-    open: Mutex<Kept>,
+    open: Mutex<SharedConnection>,
 }
 
 /// The connection, if there is one.
-type Kept = Arc<tokio::sync::Mutex<Option<Open>>>;
+type SharedConnection = Arc<tokio::sync::Mutex<Option<Connected>>>;
 
-struct Open {
+struct Connected {
     redis: MultiplexedConnection,
     close_reason: CloseReason,
     /// How much the server may send until the next question.
@@ -44,7 +44,7 @@ struct Open {
     runtime: Option<Id>,
 }
 
-impl Open {
+impl Connected {
     async fn ask(&mut self, questions: &Pipeline) -> Result<Vec<Value>, String> {
         self.allowance.renew(MAX_TOPOLOGY);
         let answered = self.redis.send_packed_commands(questions, 0, questions.len()).await;
@@ -57,8 +57,8 @@ impl Open {
     }
 }
 
-/// How to open a [`Line`].
-pub(super) struct Access {
+/// How to open a [`ControlConnection`].
+pub(super) struct ControlAccess {
     /// Its dialer opens the connections.
     pub(super) opener: Arc<Opener>,
     /// Asked for user and password.
@@ -71,7 +71,7 @@ pub(super) struct Access {
     pub(super) limit: Duration,
 }
 
-impl Line {
+impl ControlConnection {
     pub(super) fn new(address: Address) -> Self {
         Self { address, open: Mutex::default() }
     }
@@ -86,7 +86,7 @@ impl Line {
     pub(super) async fn ask(
         self: &Arc<Self>,
         questions: &Arc<Pipeline>,
-        access: &Arc<Access>,
+        access: &Arc<ControlAccess>,
     ) -> Result<Vec<Value>, String> {
         let kept = Arc::clone(&self.open.lock());
         let mut has_turn = false;
@@ -114,7 +114,7 @@ impl Line {
             // The question before has had its time, so its task stands still with its runtime.
             let mut current = self.open.lock();
             if Arc::ptr_eq(&current, &kept) {
-                *current = Kept::default();
+                *current = SharedConnection::default();
             }
         }
         Err(format!("no answer within {:?}", access.limit))
@@ -122,9 +122,9 @@ impl Line {
 
     async fn ask_over(
         &self,
-        open: &mut Option<Open>,
+        open: &mut Option<Connected>,
         questions: &Pipeline,
-        access: &Access,
+        access: &ControlAccess,
     ) -> Result<Vec<Value>, String> {
         if let Some(line) = open.take().filter(|line| line.runtime == here())
             && let Ok(answers) = open.insert(line).ask(questions).await
@@ -138,7 +138,7 @@ impl Line {
         Ok(answers)
     }
 
-    async fn dial(&self, access: &Access) -> Result<Open, String> {
+    async fn dial(&self, access: &ControlAccess) -> Result<Connected, String> {
         let login = match &access.credentials {
             Some(provider) => {
                 let Credentials { user, password } =
@@ -159,7 +159,11 @@ impl Line {
         .map_err(|failure| failure.reason.to_string())
     }
 
-    async fn dial_with(&self, access: &Access, login: Option<&Login>) -> Result<Open, Failure> {
+    async fn dial_with(
+        &self,
+        access: &ControlAccess,
+        login: Option<&Login>,
+    ) -> Result<Connected, Failure> {
         let close_reason = CloseReason::default();
         let stream = access.opener.dialer.dial(&self.address, close_reason.clone()).await?;
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -183,6 +187,6 @@ impl Line {
         }
         // Ends when the connection is dropped, and with its runtime.
         tokio::spawn(handshake.driver);
-        Ok(Open { redis, close_reason, allowance, runtime: here() })
+        Ok(Connected { redis, close_reason, allowance, runtime: here() })
     }
 }

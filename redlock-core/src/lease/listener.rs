@@ -6,7 +6,7 @@ use super::{HoldId, LeaseState};
 use crate::clock::Moment;
 
 /// The waiters of a client. Told with nothing locked.
-pub(crate) trait Waiters: Debug + Send + Sync {
+pub(crate) trait LeaseListener: Debug + Send + Sync {
     /// Has the next waiter ask, because this hold does not have the lock any more. Its guard may
     /// still exist for a long time.
     fn holder_gone(self: Arc<Self>, key: &Arc<str>, hold: HoldId, now: Moment);
