@@ -9,11 +9,11 @@ use crate::{
     value::ungrouped,
 };
 
-/// The longest resource that core takes, in bytes.
-const LONGEST_RESOURCE: usize = 1024;
+/// The longest resource: `MAX_RESOURCE_BYTES` of redlock-core.
+const MAX_RESOURCE_BYTES: usize = 1024;
 
-/// The most resources that core locks as one set.
-const MOST_RESOURCES: usize = 64;
+/// The most resources that are locked as one set: `MAX_RESOURCES` of redlock-core.
+const MAX_RESOURCES: usize = 64;
 
 /// The value of `resource`.
 #[derive(Debug)]
@@ -83,9 +83,9 @@ pub(crate) fn resources(key: &Ident, value: Expr) -> syn::Result<Resource> {
         Expr::Array(each) => {
             let mut all = Vec::new();
             let mut problems: Option<syn::Error> = None;
-            if let Some(over) = each.elems.get(MOST_RESOURCES) {
+            if let Some(over) = each.elems.get(MAX_RESOURCES) {
                 let told = format!(
-                    "`{key}` has {} names, and at most {MOST_RESOURCES} are locked at once: remove some, or write one name that stands for all of them, `resource = \"accounts\"`",
+                    "`{key}` has {} names, and at most {MAX_RESOURCES} are locked at once: remove some, or write one name that stands for all of them, `resource = \"accounts\"`",
                     each.elems.len()
                 );
                 problems = Some(syn::Error::new_spanned(over, told));
@@ -130,9 +130,9 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
     let fail = |told: String| syn::Error::new(literal.span(), told);
     let pieces = template::parse(&literal.value()).map_err(fail)?;
     let text: String = pieces.iter().filter_map(Piece::text).collect();
-    if text.len() > LONGEST_RESOURCE {
+    if text.len() > MAX_RESOURCE_BYTES {
         return Err(fail(format!(
-            "the resource has {} bytes: at most {LONGEST_RESOURCE} are allowed",
+            "the resource has {} bytes: at most {MAX_RESOURCE_BYTES} are allowed",
             text.len()
         )));
     }

@@ -7,11 +7,12 @@ use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, Stmt, Un
 
 use crate::duration;
 
-/// The longest `max_ttl` that a client can have, in milliseconds.
-const LONGEST_TTL: u64 = 365 * 24 * 60 * 60 * 1000;
+/// The longest `max_ttl` that a client can have, in milliseconds: `MAX_CONFIGURABLE_TTL` of redlock-core.
+/// `tests/promises/settings.rs` compares the limits of the attribute with those of core.
+const MAX_CONFIGURABLE_TTL_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// The most permits of one resource that core takes.
-const MOST_PERMITS: u32 = 1024;
+/// The most permits of one resource: `MAX_PERMITS` of redlock-core.
+const MAX_PERMITS: u32 = 1024;
 
 /// A duration.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ pub(crate) fn expiry(key: &Ident, value: Expr) -> syn::Result<Time> {
         ),
     );
     match time(key, value)? {
-        Time::Millis(millis) if millis > LONGEST_TTL => Err(too_long),
+        Time::Millis(millis) if millis > MAX_CONFIGURABLE_TTL_MS => Err(too_long),
         time => Ok(time),
     }
 }
@@ -109,11 +110,11 @@ pub(crate) fn permits(key: &Ident, value: Expr) -> syn::Result<Count> {
     let wrong = syn::Error::new_spanned(
         &value,
         format!(
-            "`{key}` is how many hold the lock at once: a whole number from 1 to {MOST_PERMITS}, `{key} = 3`"
+            "`{key}` is how many hold the lock at once: a whole number from 1 to {MAX_PERMITS}, `{key} = 3`"
         ),
     );
     match count(key, value) {
-        Ok(read @ (Count::Number(1..=MOST_PERMITS) | Count::Expr(_))) => Ok(read),
+        Ok(read @ (Count::Number(1..=MAX_PERMITS) | Count::Expr(_))) => Ok(read),
         _ => Err(wrong),
     }
 }

@@ -2,6 +2,15 @@
 //!
 //! The two are apart so that a lease can pass from one hold to the next: the [`LeaseState`] is what
 //! the nodes know, the [`Hold`] is what a guard, its handles and a body share.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`validity`], [`phase`], [`state`] | arithmetic, the phases of a hold, and what the clock says of it (pure) |
+//! | [`lease_state`], [`hold`], [`leases`] | what is on the nodes; what a guard and its handles share; what all leases of a client share |
+//! | [`renewal`], [`judging`], [`until`] | renews a hold, acts on a judgement, waits for one |
+//! | [`registry`], [`scheduler`] | all holds, and the one task that renews them |
+//! | [`in_transit`] | a lease between holders |
+//! | [`listener`] | the trait through which a lease tells the queues |
 
 #[cfg(test)]
 mod clock_faults;

@@ -53,7 +53,7 @@ impl Claim {
     }
 
     /// Notes that the grant is sent to this node. A claim is granted once a node.
-    pub(super) fn send(&self, node: usize) {
+    pub(super) fn mark_sent(&self, node: usize) {
         if node < BITS {
             self.is_sent.fetch_or(bit(node), Ordering::AcqRel);
         }
@@ -65,7 +65,7 @@ impl Claim {
     }
 
     /// Notes that a join of the waiter is sent to this node.
-    pub(super) fn join(&self, node: usize) {
+    pub(super) fn mark_joined(&self, node: usize) {
         self.has_joined.fetch_or(bit(node), Ordering::AcqRel);
     }
 
@@ -74,7 +74,7 @@ impl Claim {
     }
 
     /// Notes that the waiter, or the barrier, goes.
-    pub(super) fn leave(&self) {
+    pub(super) fn mark_left(&self) {
         self.has_left.store(true, Ordering::Release);
     }
 

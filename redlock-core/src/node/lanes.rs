@@ -92,7 +92,7 @@ impl Lanes {
             Action::Leave { .. } | Action::LowerBarrier => {
                 // Joins that still wait here are passed over when their time comes. To look for them among all
                 // that waits would take long when a crowd leaves.
-                job.claim.leave();
+                job.claim.mark_left();
                 // A waiter that has not joined the queue here has no turn to pass on. That of another client would end.
                 let has_joined = job.claim.has_joined(reply_to.node());
                 let job = if has_joined { job } else { job.again() };

@@ -3,6 +3,20 @@
 //! Everything above talks to nodes through one seam: each [`Command`] that goes out gets one
 //! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`handle`], [`shared`] | a node as its users see it, and what they share with its task |
+//! | [`command`], [`job`], [`reply`], [`reply_to`], [`set_reply`] | what a node is asked, what it answers, and where its reply goes; its replies for the keys of a set, added up |
+//! | [`outbox`], [`lanes`], [`lane`], [`queued`], [`window`], [`resend`], [`sweep`] | what is still to be sent, one desired state a claim; how much is in flight; what is sent again; when to look for what nothing waits for |
+//! | [`pipe`] | what was sent, and is not answered |
+//! | [`supervisor`], [`session`], [`task`], [`gathering`], [`outcome`] | connects; serves one connection; how long the commands of a crowd wait for others; draws the conclusions |
+//! | [`quarantine`], [`expiry`], [`strikes`], [`backoff`], [`round_trip`], [`refusals`] | what a node may have forgotten, whether its clock keeps up, when it is given up, how far it is, which keys it refuses for now (pure) |
+//! | [`watchers`], [`told`] | the listeners to changes of keys; what a command has told waiters |
+//! | [`queue_keys`], [`counter`], [`secret`] | the keys beside a lock, of the queue between clients and of fencing tokens; what other clients have written |
+//! | [`connection`], [`spec`], [`source`], [`settings`], [`credentials`], [`ending_by`] | what connects to a node; a connection that ends in another way than the one below it |
+//! | [`fingerprint`] | a number that all clients compute alike from the same text |
+//! | [`health`], [`advice`] | what an operator sees of a node, and should change about it |
 
 mod advice;
 mod backoff;

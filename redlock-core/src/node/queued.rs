@@ -34,9 +34,9 @@ impl Queued {
         let Job { action, claim, .. } = &*self.job;
         match action {
             Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
-                claim.send(reply_to.node());
+                claim.mark_sent(reply_to.node());
             }
-            Action::Join { .. } => claim.join(reply_to.node()),
+            Action::Join { .. } => claim.mark_joined(reply_to.node()),
             _ => {}
         }
     }

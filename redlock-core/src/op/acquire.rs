@@ -1,5 +1,16 @@
 //! Takes a lock: waits for a turn in the queue of this process, then makes attempts for as long as
 //! the caller waits.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`request`], [`fronts`] | the request, and its turns in the queues of this process: one for each key |
+//! | [`attempt`] | asks all nodes at once; [`fence`]: numbers with the grant |
+//! | [`waiting`], [`circumstances`], [`target`] | what a waiting client does next, by how it came to wait and what it waits for (pure) |
+//! | [`chance`] | does it |
+//! | [`retries`], [`distrust`] | what counts as a retry; attempts that the queue misled (pure) |
+//! | [`looking`] | a request that tries once looks at the queue first |
+//! | [`set`], [`reader`], [`barrier`], [`permit`] | sets, readers, writers that wait for readers, permits |
+//! | [`unclaimed`] | when a lock that a watch sees free is a chance |
 
 mod attempt;
 mod barrier;

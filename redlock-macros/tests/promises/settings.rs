@@ -123,10 +123,18 @@ async fn the_limits_of_the_attribute_are_those_of_core() {
         let refused = one_of(&locks, permits).await.unwrap_err();
         assert!(refused.to_string().contains("from 1 to 1024"), "{refused}");
     }
+    named(&locks, &"r".repeat(1024)).await.unwrap();
+    let refused = named(&locks, &"r".repeat(1025)).await.unwrap_err();
+    assert!(refused.to_string().contains("use at most 1024"), "{refused}");
     let many = |count: usize| (0..count).map(|it| it.to_string()).collect();
     locked_together(&locks, many(64)).await.unwrap();
     let refused = locked_together(&locks, many(65)).await.unwrap_err();
     assert!(refused.to_string().contains("at most 64"), "{refused}");
+}
+
+#[redlock(resource = name, client = locks)]
+async fn named(locks: &Redlock, name: &str) -> Result<(), LockError> {
+    Ok(())
 }
 
 #[redlock(resources = names, client = locks)]
