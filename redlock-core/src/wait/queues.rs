@@ -391,8 +391,8 @@ impl Inner {
         queue.front_since = next.since;
         // The place of a client that has not asked yet is no reason to ask in the turn of another one.
         let has_asked = queue.has_asked();
-        let waits = |entry: &Box<Entry>| !has_asked && !entry.has_turn();
-        let stands_back = lets_others_in && entry.as_ref().is_none_or(waits);
+        let waits = |entry: &Entry| !has_asked && !entry.has_turn();
+        let stands_back = lets_others_in && entry.as_deref().is_none_or(waits);
         let front = Front::new(owner, key).following().standing_back(stands_back);
         self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
