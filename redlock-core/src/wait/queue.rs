@@ -111,6 +111,12 @@ impl<T> Queue<T> {
         true
     }
 
+    /// Notes that a request of this queue has what it wants, together with others that have some of it. The next one
+    /// may wait for long before it asks: what the nodes said before is out of date.
+    pub(super) fn attempt_succeeded(&mut self) {
+        self.last = None;
+    }
+
     pub(super) fn acquired(&mut self, hold: &Arc<Hold>, unchallenged: bool, now: Moment) -> bool {
         if unchallenged {
             self.streak.unchallenged();

@@ -294,6 +294,7 @@ impl Front {
 
     /// Has the next task in the queue ask at once: this one has a permit, and others may have one, too.
     pub(crate) fn pass_on(mut self) {
+        self.queues.attempt_succeeded(&self.key);
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
@@ -306,6 +307,7 @@ impl Front {
     /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The
     /// later ones ask one by one, until the node has said that no other client waits.
     pub(crate) fn share(mut self) {
+        self.queues.attempt_succeeded(self.beside.as_ref().map_or(&self.key, |it| &it.line));
         if let Some(standing) = self.standing() {
             // The drop of a front lets one ask as well.
             let (line, count) = self.beside.as_ref().map_or((&self.key, 1), |it| (&it.line, 2));

@@ -38,6 +38,11 @@ impl Queues {
         self.with_queue(line, |queue| queue.last_failure()).flatten()
     }
 
+    /// Notes that a request of this line has a permit, or has the lock as a reader.
+    pub(in crate::wait) fn attempt_succeeded(&self, line: &str) {
+        self.with_queue(line, Queue::attempt_succeeded);
+    }
+
     /// Takes a request into a line again that had joined it at `since`, and had a turn beside that of the front. It has
     /// its place and its room there.
     pub(crate) fn rejoin(self: &Arc<Self>, line: &Arc<str>, wants: Wants, since: Moment) -> Joined {

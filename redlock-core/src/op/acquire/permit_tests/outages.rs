@@ -50,6 +50,41 @@ async fn a_request_without_a_quorum_says_so_although_all_permits_are_taken() {
     }
 }
 
+/// The task that had no answer gets a permit as soon as the nodes are back. The next one waits behind another client and
+/// asks nothing.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_over_for_requests_behind_a_task_that_has_a_permit() {
+    let nodes = nodes(3);
+    let builder = || Redlock::builder().nodes(&nodes).ttl(60 * SECOND);
+    let [ours, theirs] = [(); 2].map(|()| builder().build().unwrap());
+    drop(ours.lock("warm").await.unwrap());
+    let name = kept_by_first(&ours);
+    let request = |client: &Redlock| client.lock(&name).permits(2).wait(60 * SECOND);
+    let mut held = try_join_all([(); 2].map(|()| request(&theirs).into_future())).await.unwrap();
+    nodes[1..].iter().for_each(MemoryNode::hang);
+    let first = tokio::spawn(request(&ours).into_future());
+    sleep(SECOND).await;
+    let second = tokio::spawn(request(&ours).into_future());
+    sleep(10 * SECOND).await;
+    let error = request(&ours).wait(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    // The other client comes when no release gives it the turn.
+    drop(held.pop());
+    sleep(SECOND).await;
+    let line = queue_keys::permit(&ours.client().key(&name), 0);
+    let value = format!("{:040}.other", 1);
+    let mut other = Entry::new(&theirs.client().nodes, &queue_keys::line(&line).into(), value);
+    assert!(matches!(other.report().await, Report::At(_)));
+    nodes[1..].iter().for_each(MemoryNode::resume);
+    let _first = timeout(3 * SECOND, first).await.unwrap().unwrap().unwrap();
+    sleep(SECOND).await;
+    for wait in [Duration::ZERO, SECOND] {
+        let error = request(&ours).wait(wait).await.unwrap_err();
+        assert!(error.is_held(), "{wait:?}: {error}");
+    }
+    assert!(!second.is_finished());
+}
+
 /// They would leave a free permit alone, one after the other.
 #[tokio::test(start_paused = true)]
 async fn clients_without_a_quorum_hold_up_no_client_that_has_one() {
