@@ -300,12 +300,12 @@ impl Front {
         }
     }
 
-    /// Has the next tasks in the queue ask at once: a reader has the lock, and others may share it. Tasks that
-    /// have waited for as long as this client stands in the queue have its place there. The last of them
-    /// passes the turn on to the next client: a writer has later readers wait behind it.
+    /// Lets the next readers of this process ask at once, because a reader has the lock. Only readers that have waited
+    /// since before this client joined the queue between clients may use its place there. The last of them leaves that
+    /// queue, which gives the turn to the next client. If that is a writer, later readers wait behind it.
     ///
-    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The
-    /// later ones ask one by one, until the node has said that no other client waits.
+    /// Each reader that gets the lock lets two more ask, so all of them are in after a few round trips. Readers that
+    /// came later ask once the node has said that no other client waits.
     pub(crate) fn share(mut self) {
         self.queues.attempt_succeeded(self.beside.as_ref().map_or(&self.key, |it| &it.line));
         if let Some(standing) = self.standing() {

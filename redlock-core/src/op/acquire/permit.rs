@@ -80,7 +80,7 @@ impl Request<'_> {
             {
                 return self.admit(Fronts::one(front), granted);
             }
-            // Otherwise it would be seen twice while it waits: with this turn, and in its line.
+            // The turn is dropped before the request waits again. Otherwise `waiting()` would count the request twice.
             drop(front);
             front = self.turn_again(&line, now).await?;
         }
@@ -104,8 +104,8 @@ impl Request<'_> {
             return Ok(Err(failure));
         }
         if !self.find_number(&mut fronts.first).await? {
-            // That one node knows of no free permit does not tell that a quorum answers again: an attempt does. It may
-            // take a permit that is kept for another waiter, which then has one turn in vain.
+            // One node says that no permit is free. That does not show whether a quorum answers again, and an attempt
+            // does. It may take a permit that is kept for another waiter, which then has one turn in vain.
             let last = self.client.queues.last_failure(fronts.first.key());
             if last.is_none_or(|failure| !(failure.no_quorum && failure.was_asked)) {
                 return Ok(Err(FailedAttempt::full()));
