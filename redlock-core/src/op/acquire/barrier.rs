@@ -35,9 +35,12 @@ const LIFE: Duration = Duration::from_secs(5);
 pub(super) struct Barriers(Vec<Barrier>);
 
 impl Barriers {
-    /// Raises the barrier before this key once more, if there are readers and it is time.
-    pub(super) fn keep_up(&mut self, key: &str, now: Moment) {
-        self.0.iter_mut().filter(|it| it.is_before(key)).for_each(|it| it.keep_up(now));
+    /// Raises the barrier before this key once more, if it is time, and there are readers or `may_have_come`.
+    pub(super) fn keep_up(&mut self, key: &str, may_have_come: bool, now: Moment) {
+        self.0
+            .iter_mut()
+            .filter(|it| it.is_before(key))
+            .for_each(|it| it.keep_up(may_have_come, now));
     }
 
     /// Lowers the barrier before this key.
@@ -106,9 +109,9 @@ impl Barrier {
         *self.claim.key == *key
     }
 
-    /// Raises it once more, if there are readers and it is time.
-    fn keep_up(&mut self, now: Moment) {
-        if self.answers.is_up.load(Acquire) && now.since(self.raised) >= REFRESH {
+    fn keep_up(&mut self, may_have_come: bool, now: Moment) {
+        let has_reason = may_have_come || self.answers.is_up.load(Acquire);
+        if has_reason && now.since(self.raised) >= REFRESH {
             self.raise_again(false, now);
         }
     }
@@ -350,7 +353,7 @@ mod tests {
         reading.release().await.unwrap();
         for _ in 0..10 {
             sleep(SECOND).await;
-            barrier.keep_up(all.clock.now());
+            barrier.keep_up(false, all.clock.now());
         }
         let _reading = reader.lock("r").shared().await.unwrap();
         barrier.repeat(false, all.clock.now());

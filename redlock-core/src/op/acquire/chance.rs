@@ -60,7 +60,9 @@ impl Request<'_> {
         loop {
             let around = self.surroundings(front);
             if let Some(barriers) = &mut self.barriers {
-                barriers.keep_up(&key, around.now);
+                // No node tells this client that the writer before it has gone, and that readers have come.
+                let is_deaf = around.watch == WatchState::Unarmed;
+                barriers.keep_up(&key, is_deaf, around.now);
             }
             match waiting.next(&around) {
                 Step::Report => match self.report_by(pause.end, front, &mut waiting).await? {

@@ -44,6 +44,27 @@ async fn a_flood_of_readers_does_not_starve_a_writer() {
     flood.iter().for_each(|reader| reader.abort());
 }
 
+/// The writer began to wait behind a writer. No node tells it that readers have come since.
+#[tokio::test(start_paused = true)]
+async fn readers_after_a_writer_do_not_starve_a_writer_that_no_node_pushes_to() {
+    let nodes = nodes(3);
+    let clients = [client(&nodes), client(&nodes)];
+    let silent = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
+    let writer = Redlock::builder().over(silent);
+    let before = clients[0].lock("r").ttl(30 * SECOND).await.unwrap();
+    let writes = tokio::spawn(writer.lock("r").wait(60 * SECOND).into_future());
+    sleep(5 * SECOND).await;
+    before.release().await.unwrap();
+    let begun = Instant::now();
+    let reader = clients[1].lock("r").shared().await.unwrap();
+    let flood = flood(&clients, "r", &Arc::new(AtomicU32::new(0)));
+    sleep(SECOND).await;
+    drop(reader);
+    drop(writes.await.unwrap().unwrap());
+    assert!(begun.elapsed() < 8 * SECOND, "{:?}", begun.elapsed());
+    flood.iter().for_each(JoinHandle::abort);
+}
+
 /// It has its turn at one lock, and then has to wait for the readers of the other.
 #[tokio::test(start_paused = true)]
 async fn floods_of_readers_do_not_starve_a_set() {
