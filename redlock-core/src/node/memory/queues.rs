@@ -162,13 +162,6 @@ impl Queues {
         turn.is_some_and(|(name, until)| *until > now && *name != waiter.value)
     }
 
-    /// Ends the turn of this waiter, if no other one has been given the turn since.
-    pub(super) fn end_turn_of(&mut self, line: &str, waiter: &str) {
-        if self.turns.get(line).is_some_and(|(name, _)| name == waiter) {
-            self.turns.remove(line);
-        }
-    }
-
     /// Ends the turn that is out.
     pub(super) fn end_turn(&mut self, key: &str) {
         self.turns.remove(queue_keys::line(key));

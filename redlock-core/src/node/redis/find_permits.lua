@@ -165,10 +165,6 @@ if #found > 0 and ARGV[7] ~= '0' then
   end
   redis.pcall('PEXPIRE', coming, RECENT)
 end
--- Its turn is over once it knows its permit, which is kept for it. Others may be free for clients that only try.
-if had_turn and #found > 0 and redis.pcall('GET', line .. ':queue:turn') == ARGV[4] then
-  end_turn(line)
-end
 if is_wanted and #found > 0 and (most == 1 or others > 0) and seen - kept > #found then
   -- It was released when no client waited.
   wake(line)

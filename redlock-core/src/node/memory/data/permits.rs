@@ -43,9 +43,6 @@ impl Data {
         let others = others_ask.max(others_wait).max(promised);
         let share = free.len().saturating_sub(promised) / (others + 1);
         let given = if others == 0 { most as usize } else { share.clamp(1, most as usize) };
-        if had_turn && !free.is_empty() {
-            self.queues.end_turn_of(&line, &claim.value);
-        }
         let is_another_free = free.len() > promised + given && (given == 1 || others > 0);
         let told = is_another_free
             .then(|| self.queues.wake(&claim.key, now, &mut self.watched, told))
