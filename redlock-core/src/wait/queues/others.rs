@@ -22,7 +22,7 @@ impl Queues {
 
     /// Whether clients that a node has seen in the queue at `now` go first. One of them has until `until` to take the
     /// lock. They do not while the first of them leaves a free lock alone, as one does that waits for the other keys
-    /// of a set, or has crashed.
+    /// of a set, or has crashed. A client that has its turn for one permit leaves the others to any client.
     pub(crate) fn yields_to(
         &self,
         key: &Arc<str>,
@@ -31,9 +31,14 @@ impl Queues {
         until: Moment,
     ) -> bool {
         // The queue of all permits says nothing of one of them.
-        let is_free = seen.left.is_zero() && !queue_keys::is_line_of_permits(key);
+        let is_for_permits = queue_keys::is_line_of_permits(key);
+        let is_free = seen.left.is_zero() && !is_for_permits;
         self.locked(key, |inner| match seen.waiting.first() {
             Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),
+            None if seen.turn_is_out && is_for_permits => {
+                inner.contention.add(key, now, until);
+                false
+            }
             None if seen.turn_is_out => {
                 inner.contention.turn_is_out(key, now, until);
                 true

@@ -314,6 +314,41 @@ async fn a_request_that_does_not_wait_gets_a_permit_that_is_free() {
     drop(ours.lock("r").permits(2).wait(Duration::ZERO).await.unwrap());
 }
 
+/// That client had its turn for the permit that it keeps.
+#[tokio::test(start_paused = true)]
+async fn a_turn_for_one_permit_keeps_no_other_one_from_a_request_that_does_not_wait() {
+    let nodes = nodes(3);
+    let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
+    let held = ours.lock("r").permits(2).await.unwrap();
+    let other = theirs.lock("r").permits(2).await.unwrap();
+    let waiting = tokio::spawn(next.lock("r").permits(2).wait(60 * SECOND).into_future());
+    sleep(SECOND / 2).await;
+    held.release().await.unwrap();
+    let _kept = waiting.await.unwrap().unwrap();
+    assert!(ours.try_lock("r").permits(2).await.unwrap_err().is_held());
+    drop(other);
+    sleep(SECOND / 2).await;
+    drop(ours.try_lock("r").permits(2).await.unwrap());
+}
+
+/// The node knows of that permit until its key is there.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_wait_leaves_a_permit_to_a_client_that_is_far_away() {
+    const MS: Duration = Duration::from_millis(1);
+    let nodes = nodes(3);
+    let far = nodes.iter().map(|node| far_away(node.name(), node, 20 * MS)).collect();
+    let (ours, next) = (client(&nodes), Redlock::builder().ttl(TTL).over(far));
+    let held = ours.lock("r").permits(1).await.unwrap();
+    let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    held.release().await.unwrap();
+    for _ in 0..100 {
+        assert!(ours.try_lock("r").permits(1).await.unwrap_err().is_held());
+        sleep(MS).await;
+    }
+    assert!(waiting.is_finished());
+}
+
 /// Of two waiters with a turn, one is refused: the node told both of the same free permit. Before it is back in the
 /// queue, all permits are released, and no release finds it there.
 #[tokio::test(start_paused = true)]
