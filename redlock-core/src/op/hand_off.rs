@@ -31,8 +31,9 @@ use crate::{
 /// them: they would block the lock for as long as they live.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
-    // Read first: if the process stands still from here on, the lease ends early, and never late.
-    let wall = nodes.clock.wall();
+    // The process may stand still in between. The lease counts as valid from the first reading on, and its keys as there
+    // from the second reading on.
+    let first = nodes.clock.wall();
     let (judged, reading) = leases.judge_now(hold);
     leases.end(hold, End::Released);
     let begun = hold.begin_release();
@@ -54,6 +55,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     }
     let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);
     let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
+    let wall = (first, nodes.clock.wall());
     Lease::of(hold, reading.now, wall, left, expired_by, unconfirmed)
 }
 

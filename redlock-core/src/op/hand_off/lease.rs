@@ -31,29 +31,30 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a hold at `now`, when the wall clock shows `wall`. It is valid for as long as `left`, and the nodes
-    /// have forgotten it by `expired_by`.
+    /// The lease of a hold at `now`. The wall clock showed `first` before that moment, and shows `last` after it. The lease
+    /// is valid for as long as `left`, and the nodes have forgotten it by `expired_by`.
     pub(super) fn of(
         hold: &Hold,
         now: Moment,
-        wall: Duration,
+        (first, last): (Duration, Duration),
         left: Option<Duration>,
         expired_by: Moment,
         unconfirmed: Vec<u64>,
     ) -> Self {
         let kept = hold.kept();
-        let on_wall = |moment: Moment| wall.saturating_add(moment.since(now));
+        let by = |moment: Moment| first.saturating_add(moment.since(now));
+        let not_before = |moment: Moment| last.saturating_add(moment.since(now));
         Self {
             resources: hold.resources.clone(),
             token: kept.token,
-            valid_until: left.map_or(Duration::ZERO, |left| wall.saturating_add(left)),
+            valid_until: left.map_or(Duration::ZERO, |left| first.saturating_add(left)),
             ttl: kept.ttl,
             clock_drift_factor: kept.clock_drift_factor,
             auto_extend: kept.auto_extend,
             fencing_token: hold.token,
-            min_hold_until: (hold.earliest > now).then(|| on_wall(hold.earliest)),
-            keys_until: on_wall(expired_by),
-            max_hold_until: (kept.latest != Moment::NEVER).then(|| on_wall(kept.latest)),
+            min_hold_until: (hold.earliest > now).then(|| not_before(hold.earliest)),
+            keys_until: not_before(expired_by),
+            max_hold_until: (kept.latest != Moment::NEVER).then(|| by(kept.latest)),
             unconfirmed,
         }
     }
