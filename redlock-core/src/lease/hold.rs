@@ -124,8 +124,8 @@ impl Hold {
     }
 
     /// What a client that takes the lock over has to know.
-    pub(crate) fn kept(&self) -> HandOffTerms {
-        self.state.lock().kept()
+    pub(crate) fn hand_off_terms(&self) -> HandOffTerms {
+        self.state.lock().hand_off_terms()
     }
 
     /// The claim, with the keys of the lock.

@@ -12,7 +12,7 @@ use crate::clock::{Moment, Reading};
 /// It is on the heap, because it is moved often.
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
-    waiters: Arc<dyn LeaseListener>,
+    listener: Arc<dyn LeaseListener>,
     held: bool,
     keep_until: Moment,
     // The last field: a shutdown that finds nothing in flight finds the deletes.
@@ -23,11 +23,11 @@ impl LeaseInTransit {
     pub(crate) fn new(
         lease: LeaseState,
         in_flight: InFlightGuard,
-        waiters: Arc<dyn LeaseListener>,
+        listener: Arc<dyn LeaseListener>,
     ) -> Box<Self> {
         Box::new(Self {
             lease,
-            waiters,
+            listener,
             held: false,
             keep_until: Moment::ORIGIN,
             _in_flight: in_flight,
@@ -64,7 +64,7 @@ impl LeaseInTransit {
 impl Drop for LeaseInTransit {
     fn drop(&mut self) {
         if !self.held {
-            Arc::clone(&self.waiters).give_back(&self.lease, self.keep_until);
+            Arc::clone(&self.listener).give_back(&self.lease, self.keep_until);
         }
     }
 }

@@ -17,18 +17,18 @@ use crate::{
 pub(crate) struct Leases {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) registry: Registry,
-    /// Weak: the waiters keep this alive.
-    pub(super) waiters: Weak<dyn LeaseListener>,
+    /// Weak: the listener keeps this alive.
+    pub(super) listener: Weak<dyn LeaseListener>,
     /// The number of attempts in progress, and of leases on their way to the next hold.
     in_flight: AtomicUsize,
 }
 
 impl Leases {
-    pub(crate) fn new(nodes: &Arc<Nodes>, waiters: Weak<dyn LeaseListener>) -> Self {
+    pub(crate) fn new(nodes: &Arc<Nodes>, listener: Weak<dyn LeaseListener>) -> Self {
         Self {
             nodes: Arc::clone(nodes),
             registry: Registry::new(),
-            waiters,
+            listener,
             in_flight: AtomicUsize::new(0),
         }
     }
@@ -72,10 +72,10 @@ impl Leases {
         hold.metered.end(&*self.nodes.clock);
         hold.tell_lost(reason);
         self.registry.tell_loss();
-        if let Some(waiters) = self.waiters.upgrade() {
+        if let Some(listener) = self.listener.upgrade() {
             let now = self.nodes.clock.now();
             for key in hold.claim().keys() {
-                Arc::clone(&waiters).holder_gone(key, hold.id, now);
+                Arc::clone(&listener).holder_gone(key, hold.id, now);
             }
         }
     }

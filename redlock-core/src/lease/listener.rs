@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use super::{HoldId, LeaseState};
 use crate::clock::Moment;
 
-/// The waiters of a client. Told with nothing locked.
+/// What a lease tells the queues of a client. Told with nothing locked.
 pub(crate) trait LeaseListener: Debug + Send + Sync {
     /// Has the next waiter ask, because this hold does not have the lock any more. Its guard may
     /// still exist for a long time.

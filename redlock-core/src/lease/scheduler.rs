@@ -73,10 +73,10 @@ impl Leases {
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
         let shared = Arc::clone(&self.registry.shared);
-        let waiters = Weak::clone(&self.waiters);
+        let listener = Weak::clone(&self.listener);
         move || {
-            if let Some(waiters) = waiters.upgrade() {
-                waiters.tasks_ended();
+            if let Some(listener) = listener.upgrade() {
+                listener.tasks_ended();
             }
             shared.ended.notify_waiters();
             // A task that waits for a hold on a living runtime starts the task again there.

@@ -79,7 +79,7 @@ impl HoldState {
         &self.lease
     }
 
-    pub(super) fn kept(&self) -> HandOffTerms {
+    pub(super) fn hand_off_terms(&self) -> HandOffTerms {
         HandOffTerms {
             // The value is of this crate's making: it has one.
             token: Token::of_value(&self.lease.claim.value).unwrap_or_default(),

@@ -56,7 +56,8 @@ impl Request<'_> {
             // A client that has its turn has it for one permit. The node knows whether others are free.
             let is_one_kept = queues.turn_of_others(&line, self.now()).is_some();
             let may_ask = !is_one_kept || Box::pin(self.find_number(&mut fronts.first)).await?;
-            for _ in 0..if may_ask { MAX_TRIES } else { 0 } {
+            let tries = if may_ask { MAX_TRIES } else { 0 };
+            for _ in 0..tries {
                 let failure = match self.attempt(&mut fronts).await? {
                     Ok(granted) => return self.admit(fronts, granted),
                     Err(failure) => refused.insert(Arc::new(failure)),

@@ -41,7 +41,7 @@ impl Lease {
         expired_by: Moment,
         unconfirmed: Vec<u64>,
     ) -> Self {
-        let kept = hold.kept();
+        let kept = hold.hand_off_terms();
         let by = |moment: Moment| first.saturating_add(moment.since(now));
         let not_before = |moment: Moment| last.saturating_add(moment.since(now));
         Self {

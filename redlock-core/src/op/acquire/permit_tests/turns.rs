@@ -298,37 +298,25 @@ async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {
     looping.iter().for_each(|it| it.abort());
 }
 
-/// It has released a permit to a waiter, and lets waiters go first for a while.
+/// It has released a permit to a waiter, and lets waiters go first for a while. That client had its turn for the permit
+/// that it keeps, or has released since.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_does_not_wait_gets_a_permit_that_is_free() {
-    let nodes = nodes(3);
-    let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
-    let held = ours.lock("r").permits(2).await.unwrap();
-    let other = theirs.lock("r").permits(2).await.unwrap();
-    let waiting = tokio::spawn(next.lock("r").permits(2).wait(60 * SECOND).into_future());
-    sleep(SECOND / 2).await;
-    held.release().await.unwrap();
-    let third = waiting.await.unwrap().unwrap();
-    drop((other, third));
-    sleep(SECOND / 2).await;
-    drop(ours.lock("r").permits(2).wait(Duration::ZERO).await.unwrap());
-}
-
-/// That client had its turn for the permit that it keeps.
-#[tokio::test(start_paused = true)]
-async fn a_turn_for_one_permit_keeps_no_other_one_from_a_request_that_does_not_wait() {
-    let nodes = nodes(3);
-    let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
-    let held = ours.lock("r").permits(2).await.unwrap();
-    let other = theirs.lock("r").permits(2).await.unwrap();
-    let waiting = tokio::spawn(next.lock("r").permits(2).wait(60 * SECOND).into_future());
-    sleep(SECOND / 2).await;
-    held.release().await.unwrap();
-    let _kept = waiting.await.unwrap().unwrap();
-    assert!(ours.try_lock("r").permits(2).await.unwrap_err().is_held());
-    drop(other);
-    sleep(SECOND / 2).await;
-    drop(ours.try_lock("r").permits(2).await.unwrap());
+    for keeps_it in [true, false] {
+        let nodes = nodes(3);
+        let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
+        let held = ours.lock("r").permits(2).await.unwrap();
+        let other = theirs.lock("r").permits(2).await.unwrap();
+        let waiting = tokio::spawn(next.lock("r").permits(2).wait(60 * SECOND).into_future());
+        sleep(SECOND / 2).await;
+        held.release().await.unwrap();
+        let its_permit = waiting.await.unwrap().unwrap();
+        assert!(ours.try_lock("r").permits(2).await.unwrap_err().is_held());
+        let _kept = Some(its_permit).filter(|_| keeps_it);
+        drop(other);
+        sleep(SECOND / 2).await;
+        drop(ours.try_lock("r").permits(2).await.unwrap());
+    }
 }
 
 /// The node knows of that permit until its key is there.
