@@ -84,3 +84,28 @@ impl fmt::Debug for Lease {
         f.debug_struct("Lease").field("resource", &self.resources.name()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Redlock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// What must not be told as later than it is counts from the reading before, and the rest from the one after.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stands_still_as_it_hands_a_lock_off_tells_no_longer_validity() {
+        let redlock = Redlock::in_memory(1);
+        let options = |request: crate::LockRequest| request.min_hold(SECOND).max_hold(3 * SECOND);
+        let guard = options(redlock.lock("r")).await.unwrap();
+        let now = redlock.client().nodes.clock.now();
+        let (first, last) = (100 * SECOND, 150 * SECOND);
+        let expired_by = now + 2 * SECOND;
+        let left = Some(2 * SECOND);
+        let lease = Lease::of(guard.hold(), now, (first, last), left, expired_by, Vec::new());
+        assert_eq!(lease.valid_until, first + 2 * SECOND);
+        assert!(lease.max_hold_until.unwrap() <= first + 3 * SECOND);
+        assert!(lease.min_hold_until.unwrap() > last);
+        assert_eq!(lease.keys_until, last + 2 * SECOND);
+    }
+}
