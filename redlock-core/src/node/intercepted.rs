@@ -34,13 +34,23 @@ pub(crate) fn without_pushes(name: &str, node: &MemoryNode) -> NodeSpec {
     silent(name, node, |_| ())
 }
 
-/// The same, where a test sees the commands of that client before the node does.
+/// This node without pushes, where a test sees the commands of that client before the node does.
 pub(crate) fn silent(
     name: &str,
     node: &MemoryNode,
     sees: impl Fn(&[Command]) + Send + Sync + 'static,
 ) -> NodeSpec {
-    spec(name, node, false, move |sender, _, commands| {
+    overheard(name, node, false, sees)
+}
+
+/// This node, where a test sees the commands of that client before the node does.
+pub(crate) fn overheard(
+    name: &str,
+    node: &MemoryNode,
+    has_pushes: bool,
+    sees: impl Fn(&[Command]) + Send + Sync + 'static,
+) -> NodeSpec {
+    spec(name, node, has_pushes, move |sender, _, commands| {
         sees(&commands);
         sender.send(commands)
     })

@@ -111,8 +111,8 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Notes that a request of this queue has what it wants, together with others that have some of it. The next one
-    /// may wait for long before it asks: what the nodes said before is out of date.
+    /// Notes that a request of this queue has what it wants, and that others may have some of it, too. The next one may
+    /// wait for long before it asks: what the nodes said before is out of date.
     pub(super) fn attempt_succeeded(&mut self) {
         self.last = None;
     }

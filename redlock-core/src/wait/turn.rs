@@ -307,7 +307,6 @@ impl Front {
     /// Each reader that gets the lock lets two more ask, so all of them are in after a few round trips. Readers that
     /// came later ask once the node has said that no other client waits.
     pub(crate) fn share(mut self) {
-        self.queues.attempt_succeeded(self.beside.as_ref().map_or(&self.key, |it| &it.line));
         if let Some(standing) = self.standing() {
             // The drop of a front lets one ask as well.
             let (line, count) = self.beside.as_ref().map_or((&self.key, 1), |it| (&it.line, 2));

@@ -22,7 +22,7 @@ use crate::{
     LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts,
     node::{
         Action, Command,
-        intercepted::{far_away, intercepted, without_pushes},
+        intercepted::{far_away, intercepted, overheard, without_pushes},
     },
     testing::{are_empty, nodes},
 };

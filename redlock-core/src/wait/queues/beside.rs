@@ -38,7 +38,7 @@ impl Queues {
         self.with_queue(line, |queue| queue.last_failure()).flatten()
     }
 
-    /// Notes that a request of this line has a permit, or has the lock as a reader.
+    /// Notes that a request of this line has a permit.
     pub(in crate::wait) fn attempt_succeeded(&self, line: &str) {
         self.with_queue(line, Queue::attempt_succeeded);
     }

@@ -323,18 +323,22 @@ async fn a_request_that_does_not_wait_gets_a_permit_that_is_free() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_does_not_wait_leaves_a_permit_to_a_client_that_is_far_away() {
     const MS: Duration = Duration::from_millis(1);
-    let nodes = nodes(3);
-    let far = nodes.iter().map(|node| far_away(node.name(), node, 20 * MS)).collect();
-    let (ours, next) = (client(&nodes), Redlock::builder().ttl(TTL).over(far));
-    let held = ours.lock("r").permits(1).await.unwrap();
-    let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
-    sleep(SECOND).await;
-    held.release().await.unwrap();
-    for _ in 0..100 {
-        assert!(ours.try_lock("r").permits(1).await.unwrap_err().is_held());
-        sleep(MS).await;
+    for delay in [20, 80, 160] {
+        let nodes = nodes(3);
+        let far = nodes.iter().map(|node| far_away(node.name(), node, delay * MS)).collect();
+        let next = Redlock::builder().ttl(TTL).node_timeout(SECOND).over(far);
+        let ours = client(&nodes);
+        let held = ours.lock("r").permits(1).await.unwrap();
+        let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
+        sleep(2 * SECOND).await;
+        held.release().await.unwrap();
+        for _ in 0..1000 {
+            let tried = ours.try_lock("r").permits(1).await;
+            assert!(tried.as_ref().is_err_and(LockError::is_held), "{delay}: {tried:?}");
+            sleep(MS).await;
+        }
+        assert!(waiting.is_finished());
     }
-    assert!(waiting.is_finished());
 }
 
 /// Of two waiters with a turn, one is refused: the node told both of the same free permit. Before it is back in the

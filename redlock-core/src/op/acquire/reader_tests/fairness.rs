@@ -65,6 +65,31 @@ async fn readers_after_a_writer_do_not_starve_a_writer_that_no_node_pushes_to() 
     flood.iter().for_each(JoinHandle::abort);
 }
 
+/// While a writer has the lock, the barrier of the next one stands nowhere. Where nodes push, they tell it when readers
+/// may have come.
+#[tokio::test(start_paused = true)]
+async fn a_writer_raises_its_barrier_no_more_often_than_it_has_to() {
+    for (has_pushes, is_read, at_most) in [(true, false, 2), (false, false, 8), (true, true, 8)] {
+        let nodes = nodes(3);
+        let raised = Arc::new(AtomicU32::new(0));
+        let counted = |node: &MemoryNode| {
+            let raised = Arc::clone(&raised);
+            overheard(node.name(), node, has_pushes, move |commands| {
+                for it in commands {
+                    let raises = matches!(it.action, Action::RaiseBarrier { .. });
+                    raised.fetch_add(u32::from(raises), SeqCst);
+                }
+            })
+        };
+        let writer = Redlock::builder().over(nodes.iter().map(counted).collect());
+        let holder = client(&nodes).lock("r").auto_extend(true);
+        let _held = if is_read { holder.shared().await } else { holder.await }.unwrap();
+        assert!(writer.lock("r").wait(10 * SECOND).await.unwrap_err().is_held());
+        let raised = raised.load(SeqCst);
+        assert!(raised >= 3 && raised <= 3 * at_most, "{has_pushes} {is_read}: {raised}");
+    }
+}
+
 /// It has its turn at one lock, and then has to wait for the readers of the other.
 #[tokio::test(start_paused = true)]
 async fn floods_of_readers_do_not_starve_a_set() {
