@@ -35,12 +35,10 @@ pub(crate) fn build() -> Result<(), Failure> {
     shell::run_aside(&cargo(&["test", "--no-run"]))
 }
 
+/// In the target directory of this workspace: most of its dependencies are built there already.
 fn cargo(words: &[&str]) -> Command {
     let mut command = shell::cargo(words);
     command.args(["--quiet", "--manifest-path", "bench/Cargo.toml"]);
-    if !words.contains(&"fmt") {
-        // With everything else that is built.
-        command.env("CARGO_TARGET_DIR", shell::workspace().join("target").join("bench"));
-    }
+    command.env("CARGO_TARGET_DIR", shell::target());
     command
 }

@@ -4,6 +4,7 @@
 
 mod bench;
 mod browser;
+mod check;
 mod ci;
 mod deny;
 mod docs;
@@ -39,6 +40,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "ci", about: ci::ABOUT, run: ci::run },
+    Task { name: "check", about: check::ABOUT, run: check::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },

@@ -7,6 +7,9 @@ use crate::shell::{self, Failure};
 pub(crate) const ABOUT: &str =
     "runs threads of a client in many orders: REDLOCK_ORDERS=N for more, or the name of a test";
 
+/// What they are compiled with.
+pub(crate) const FLAGS: &str = "--cfg redlock_races";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut command = tests();
     command.args(arguments);
@@ -20,23 +23,8 @@ pub(crate) fn build() -> Result<(), Failure> {
 
 fn tests() -> Command {
     let mut command = shell::cargo(["test", "--quiet", "-p", "redlock-races", "--test", "races"]);
-    with_cfg(&mut command);
-    command
-}
-
-/// Clippy over what is behind the cfg, which no other build sees.
-pub(crate) fn lint() -> Result<(), Failure> {
-    let packages = ["-p", "redlock-core", "-p", "redlock-races"];
-    let mut command = shell::cargo(["clippy", "--no-default-features", "--lib", "--test", "races"]);
-    command.args(packages).args(["--", "--deny=warnings"]);
-    with_cfg(&mut command);
-    shell::run(command)
-}
-
-/// A target directory of its own, so that changing back and forth builds nothing anew.
-fn with_cfg(command: &mut Command) {
-    command.env("RUSTFLAGS", "--cfg redlock_races");
-    command.env("CARGO_TARGET_DIR", shell::workspace().join("target").join("races"));
+    shell::with_flags(&mut command, FLAGS, "races");
     // The orders are what takes the time.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    command
 }

@@ -3,9 +3,10 @@
 use std::{
     borrow::BorrowMut,
     ffi::OsStr,
-    fmt,
+    fmt, panic,
     path::PathBuf,
     process::{Command, Stdio},
+    thread,
 };
 
 /// Why a task did not succeed, in one line.
@@ -97,6 +98,26 @@ pub(crate) fn run_aside(command: &Command) -> Result<(), Failure> {
     }
 }
 
+/// Does one thing beside the other, which uses [`run_aside`]. The first failure is that of `main`.
+pub(crate) fn beside(
+    main: impl FnOnce() -> Result<(), Failure>,
+    aside: impl FnOnce() -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    thread::scope(|scope| {
+        let aside = scope.spawn(aside);
+        let main = main();
+        let aside = aside.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        main.and(aside)
+    })
+}
+
+/// Has the command compile with these flags: in a target directory of its own, so that changing back and forth builds
+/// nothing anew.
+pub(crate) fn with_flags(command: &mut Command, flags: &str, directory: &str) {
+    command.env("RUSTFLAGS", flags);
+    command.env("CARGO_TARGET_DIR", target().join(directory));
+}
+
 /// The command as a user would type it.
 fn display(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program()).file_name();
@@ -131,6 +152,15 @@ mod tests {
             "{failure}"
         );
         run_aside(command.env("CODE", "0")).unwrap();
+    }
+
+    #[test]
+    fn a_failure_on_either_side_is_the_failure_of_both() {
+        let fails = |text: &str| Err(Failure::new(text));
+        let of = |outcome: Result<(), Failure>| outcome.err().map(|failure| failure.to_string());
+        assert_eq!(of(beside(|| Ok(()), || Ok(()))), None);
+        assert_eq!(of(beside(|| Ok(()), || fails("aside"))).as_deref(), Some("aside"));
+        assert_eq!(of(beside(|| fails("main"), || fails("aside"))).as_deref(), Some("main"));
     }
 
     #[test]

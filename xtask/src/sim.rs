@@ -39,28 +39,13 @@ pub(crate) fn run_share() -> Result<(), Failure> {
 pub(crate) fn build() -> Result<(), Failure> {
     let mut command = shell::cargo(["build"]);
     command.args(PROGRAM);
-    with_cfg(&mut command);
+    shell::with_flags(&mut command, FLAGS, "sim");
     shell::run_aside(&command)
-}
-
-/// Clippy over what is behind the cfg, which no other build sees.
-pub(crate) fn lint() -> Result<(), Failure> {
-    let packages = ["-p", "redlock-core", "-p", "redlock-tests"];
-    let mut command = shell::cargo(["clippy", "--no-default-features", "--lib", "--bins"]);
-    command.args(packages).args(["--", "--deny=warnings"]);
-    with_cfg(&mut command);
-    shell::run(command)
 }
 
 fn simulation(arguments: &[String]) -> Command {
     let mut command = shell::cargo(["run"]);
     command.args(PROGRAM).arg("--").args(arguments);
-    with_cfg(&mut command);
+    shell::with_flags(&mut command, FLAGS, "sim");
     command
-}
-
-/// A target directory of its own, so that changing back and forth builds nothing anew.
-fn with_cfg(command: &mut Command) {
-    command.env("RUSTFLAGS", FLAGS);
-    command.env("CARGO_TARGET_DIR", shell::workspace().join("target").join("sim"));
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the tests of all packages, and a share of what has tasks of its own.
 
-use std::{env, panic, thread};
+use std::{env, thread};
 
 use crate::{
     bench, browser, haproxy, postgres, races, redis_server,
@@ -31,12 +31,14 @@ fn suite(name: &str) -> Option<Vec<String>> {
         "redlock-tower",
         "redlock-cli",
         "tests",
+        "tests/ui",
         "examples",
         "xtask",
     ];
     for folder in folders {
         let package = match folder {
             "tests" => "redlock-tests",
+            "tests/ui" => "redlock-ui",
             "examples" => "redlock-examples",
             folder => folder,
         };
@@ -72,14 +74,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     // Only a run of everything builds the command line for certain.
     command.env(PROGRAMS_BUILT, "1");
-    // Most suites wait for servers: meanwhile the rest is built, in directories of its own.
-    thread::scope(|scope| {
-        let rest = scope
-            .spawn(|| bench::build().and_then(|()| sim::build()).and_then(|()| races::build()));
-        let suites = shell::run(command);
-        let built = rest.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        suites.and(built)
-    })?;
+    // Most suites wait for servers: meanwhile the rest is built. Last the benchmark, which waits for
+    // the target directory of the suites.
+    shell::beside(
+        || shell::run(command),
+        || sim::build().and_then(|()| races::build()).and_then(|()| bench::build()),
+    )?;
     bench::test()?;
     sim::run_share()?;
     races::run(&[])
@@ -96,6 +96,7 @@ mod tests {
             ("redlock-core", &["--package", "redlock-core"]),
             ("config", &["--package", "redlock-core", "--test", "config"]),
             ("promises", &["--package", "redlock-macros", "--test", "promises"]),
+            ("redlock-ui", &["--package", "redlock-ui"]),
             ("faults", &["--package", "redlock-tests", "--test", "faults"]),
             ("shutdown", &["--package", "redlock-tests", "--test", "shutdown"]),
         ] {

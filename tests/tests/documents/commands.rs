@@ -25,6 +25,7 @@ fn every_command_of_cargo_that_is_named_exists() {
         "redlock-cli",
         "tests",
         "tests/model",
+        "tests/ui",
         "examples",
     ];
     let (mut wrong, mut found) = (Vec::new(), 0);
