@@ -5,8 +5,8 @@
 use std::{cell::LazyCell, sync::Arc};
 
 use super::{
-    keeper::queue_node,
     pace::{REFRESH, grace},
+    queue_node::queue_node,
     queues::Queues,
 };
 use crate::{

@@ -4,7 +4,7 @@
 //! that is lost, split or wrong disturbs the order for a moment and nothing else, so all of it is
 //! soft state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
-//! All clients compute the same node ([`keeper`]). A release gives the turn to the first waiter there, and tells
+//! All clients compute the same node ([`super::queue_node()`]). A release gives the turn to the first waiter there, and tells
 //! the waiter behind it that it is next. Both are pushed, so the others need not ask. A waiter that is next
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
@@ -15,9 +15,9 @@ mod leaving;
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    keeper::keeper,
     pace::{COMES_BACK, LIFE},
     pushes::{Signal, Wake},
+    queue_node::queue_node_except,
     queue_position::QueuePosition,
     renewals::Renewals,
     shown_turn::ShownTurn,
@@ -170,7 +170,7 @@ impl Entry {
             // A node that comes back, or is first reached after the waiter has joined, keeps the
             // queue from then on. An entry that stayed where it is would be the front of a separate
             // queue, ahead of all clients that joined since.
-            let Some(node) = self.keeper(&refused) else {
+            let Some(node) = self.queue_node(&refused) else {
                 // A node that cannot be reached keeps the entry for as long as it lives.
                 let may_be_taken = may_be_taken || self.is_cut_off();
                 return if may_be_taken { Report::Unanswered } else { Report::NoQueue };
@@ -211,11 +211,11 @@ impl Entry {
 
     /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
     /// the entry stays where it is.
-    fn keeper(&self, refused: &[usize]) -> Option<usize> {
+    fn queue_node(&self, refused: &[usize]) -> Option<usize> {
         let Self { nodes, claim, declined, node, .. } = self;
         let stays = node
             .filter(|it| !refused.contains(it) && nodes.get(*it).is_some_and(NodeHandle::is_up));
-        let best = keeper(nodes, &claim.key, refused)?;
+        let best = queue_node_except(nodes, &claim.key, refused)?;
         Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
     }
 

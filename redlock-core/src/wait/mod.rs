@@ -5,9 +5,9 @@
 //!   all resources. [`waiter`] is a task that stands there, [`wants`] what it asks of the queue, and [`failed_attempt`]
 //!   the outcome that the waiters behind the first get.
 //! - [`turn`]: a place in the queue and a turn. A task that goes away passes them on.
-//! - [`entry`]: a place in the queue between clients, which one node keeps: [`keeper`] says which one,
-//!   and [`pushes`] what it tells the waiter. Its answers show the place ([`queue_position`]), the turn of another client
-//!   ([`shown_turn`]), and whether the holder renews the lock ([`renewals`]).
+//! - [`entry`]: a place in the queue between clients. One node keeps that queue, the queue node: [`mod@queue_node`] says
+//!   which one, and [`pushes`] what it tells the waiter. Its answers show the place ([`queue_position`]), the turn of
+//!   another client ([`shown_turn`]), and whether the holder renews the lock ([`renewals`]).
 //! - [`readers`]: the queues of readers, beside that of the writers.
 //! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a queue may keep a lock to itself, and how long clients wait for each other.
@@ -34,11 +34,11 @@ mod contention;
 mod deletes;
 mod entry;
 mod failed_attempt;
-mod keeper;
 mod lease_events;
 mod pace;
 mod pushes;
 mod queue;
+mod queue_node;
 mod queue_position;
 mod queues;
 mod readers;
@@ -53,9 +53,9 @@ mod wants;
 pub(crate) use deletes::delete;
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
-pub(crate) use keeper::{permit_node, queue_node};
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
+pub(crate) use queue_node::{permit_node, queue_node};
 pub(crate) use queue_position::QueuePosition;
 pub(crate) use queues::{Joined, Queues, all::Requests};
 pub(crate) use readers::{line_of_one, line_of_one_permit, line_of_readers};

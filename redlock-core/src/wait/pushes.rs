@@ -39,7 +39,7 @@ struct State {
     /// The node that gave the last turn.
     giver: Option<usize>,
     /// The node that keeps the entry.
-    keeper: Option<usize>,
+    queue_node: Option<usize>,
 }
 
 impl Wake {
@@ -54,7 +54,7 @@ impl Wake {
 
     /// Notes which node keeps the entry from now on. Others may still give it the turn.
     pub(super) fn kept_by(&self, node: usize) {
-        self.state.lock().keeper = Some(node);
+        self.state.lock().queue_node = Some(node);
     }
 
     fn tell(&self, signal: Signal) {
@@ -138,7 +138,7 @@ impl Listener for Wake {
     }
 
     fn disconnected(&self, node: usize) {
-        if self.state.lock().keeper == Some(node) {
+        if self.state.lock().queue_node == Some(node) {
             self.tell(Signal::Moved);
         }
     }

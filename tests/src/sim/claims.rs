@@ -14,7 +14,7 @@ pub(super) use claim::{Claim, Quiet};
 pub(super) struct Claims {
     claims: BTreeMap<u64, Claim>,
     /// The node on which a client has joined the queue of a key last.
-    keepers: BTreeMap<usize, usize>,
+    queue_nodes: BTreeMap<usize, usize>,
     /// Clients that know a node under two names.
     twins: BTreeSet<usize>,
     /// How many nodes are a quorum.
@@ -37,8 +37,8 @@ impl Claims {
     }
 
     /// The node that keeps the queue before a key, as far as any client has joined it.
-    pub(super) fn keeper(&self, key: usize) -> usize {
-        self.keepers.get(&key).copied().unwrap_or_default()
+    pub(super) fn queue_node(&self, key: usize) -> usize {
+        self.queue_nodes.get(&key).copied().unwrap_or_default()
     }
 
     /// A client knows a node under two names.
@@ -160,7 +160,7 @@ impl Claims {
     /// A node has run a command.
     pub(super) fn executed(&mut self, act: &Act<'_>, outcome: Outcome, now: u64) {
         if act.kind == Kind::Join {
-            self.keepers.insert(key_number(act.key), act.node);
+            self.queue_nodes.insert(key_number(act.key), act.node);
         }
         let Some(claim) = self.claims.get_mut(&act.claim) else { return };
         let bit = 1 << act.node;

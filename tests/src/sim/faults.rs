@@ -91,8 +91,8 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             let client = world.client(client);
             world.crash(&client);
         }
-        Fault::Keeper { key, blow } => {
-            let node = world.ledger.keeper(key);
+        Fault::QueueNode { key, blow } => {
+            let node = world.ledger.queue_node(key);
             match blow {
                 Blow::Stops { empty } => restart(world, node, empty, span),
                 Blow::Hangs => begin(world, Fault::Hang { node }, span),

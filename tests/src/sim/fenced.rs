@@ -78,7 +78,7 @@ fn loses_counters(plan: &Plan) -> bool {
             Fault::Flush
                 | Fault::Restart { empty: true, .. }
                 | Fault::RollingRestart { empty: true, .. }
-                | Fault::Keeper { blow: Blow::Stops { empty: true }, .. }
+                | Fault::QueueNode { blow: Blow::Stops { empty: true }, .. }
         )
     })
 }

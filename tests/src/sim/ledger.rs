@@ -198,8 +198,8 @@ impl Ledger {
     }
 
     /// The node that keeps the queue before a key.
-    pub(super) fn keeper(&self, key: usize) -> usize {
-        self.lock().claims.keeper(key)
+    pub(super) fn queue_node(&self, key: usize) -> usize {
+        self.lock().claims.queue_node(key)
     }
 
     /// A client knows a node under two names.

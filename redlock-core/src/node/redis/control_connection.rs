@@ -93,10 +93,10 @@ impl ControlConnection {
         let asking = async {
             let mut open = Arc::clone(&kept).lock_owned().await;
             has_turn = true;
-            let (line, questions) = (Arc::clone(self), Arc::clone(questions));
+            let (connection, questions) = (Arc::clone(self), Arc::clone(questions));
             let access = Arc::clone(access);
             let asking = tokio::spawn(async move {
-                let asking = line.ask_over(&mut open, &questions, &access);
+                let asking = connection.ask_over(&mut open, &questions, &access);
                 let answered = timeout(access.limit, asking).await;
                 if answered.is_err() {
                     *open = None;
@@ -126,15 +126,15 @@ impl ControlConnection {
         questions: &Pipeline,
         access: &ControlAccess,
     ) -> Result<Vec<Value>, String> {
-        if let Some(line) = open.take().filter(|line| line.runtime == here())
-            && let Ok(answers) = open.insert(line).ask(questions).await
+        if let Some(connection) = open.take().filter(|connection| connection.runtime == here())
+            && let Ok(answers) = open.insert(connection).ask(questions).await
         {
             return Ok(answers);
         }
         *open = None;
-        let mut line = self.dial(access).await?;
-        let answers = line.ask(questions).await?;
-        *open = Some(line);
+        let mut connection = self.dial(access).await?;
+        let answers = connection.ask(questions).await?;
+        *open = Some(connection);
         Ok(answers)
     }
 

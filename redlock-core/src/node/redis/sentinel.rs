@@ -69,8 +69,8 @@ impl SentinelConnector {
         mut settings: NodeSettings,
         context: &Context,
     ) -> Result<Self, LockError> {
-        let line = |it: &Endpoint| Arc::new(ControlConnection::new(it.address.clone()));
-        let all = endpoints.iter().map(line).collect();
+        let connection = |it: &Endpoint| Arc::new(ControlConnection::new(it.address.clone()));
+        let all = endpoints.iter().map(connection).collect();
         let open_to_all = endpoints.iter().any(|it| !it.address.is_private());
         let Some(first) = endpoints.into_iter().next() else {
             return Err(none("Node::sentinel"));

@@ -223,7 +223,7 @@ impl Request<'_> {
     fn surroundings(&self, front: &Front) -> Surroundings {
         let follows_lock = front.entry.as_ref().is_some_and(|entry| entry.follows_lock());
         let watch = match &self.watch {
-            None if follows_lock => WatchState::Keeper,
+            None if follows_lock => WatchState::QueueNode,
             None => WatchState::None,
             Some(watch) if watch.is_armed() => WatchState::Armed,
             Some(_) => WatchState::Unarmed,
@@ -246,7 +246,7 @@ impl Request<'_> {
         is_deaf: bool,
     ) -> Result<Event, LockError> {
         let turn_of_others = front.turn_of_others();
-        let keeper = front.entry.as_ref().and_then(|entry| entry.told_by());
+        let queue_node = front.entry.as_ref().and_then(|entry| entry.told_by());
         let signal = async {
             match &mut front.entry {
                 Some(entry) => entry.signal().await,
@@ -256,7 +256,7 @@ impl Request<'_> {
         let notified = async {
             match &self.watch {
                 Some(watch) if !is_deaf => {
-                    unclaimed(watch, &self.client.nodes, turn_of_others, keeper).await;
+                    unclaimed(watch, &self.client.nodes, turn_of_others, queue_node).await;
                 }
                 Some(_) | None => pending().await,
             }

@@ -51,7 +51,7 @@ impl Distrust {
     /// A span after the second attempt in vain, doubled for each one since.
     fn since_second(self, span: Duration, target: Target) -> Option<Duration> {
         // A reader asks at each report as it is.
-        let most = if target.keeper_suffices() { MAX_DOUBT } else { REFRESH };
+        let most = if target.queue_node_suffices() { MAX_DOUBT } else { REFRESH };
         let times = 2_u32.saturating_pow(self.in_vain.checked_sub(2)?);
         Some(span.saturating_mul(times).min(most))
     }

@@ -29,7 +29,7 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
     let client = ours.client();
     let terms = terms(client, &LockOptions::new());
     let (mut request, front) = first_request(client, &terms);
-    let keeper = queue_node(&client.nodes, &request.key).unwrap();
+    let queue_node = queue_node(&client.nodes, &request.key).unwrap();
     let mut fronts = Fronts::one(front);
     // Each attempt in vain doubles the hesitation.
     for _ in 0..8 {
@@ -40,7 +40,7 @@ async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
     let released = async {
         sleep(Duration::from_secs(1)).await;
         for (index, node) in nodes.iter().enumerate() {
-            assert!(index == keeper || node.remove("redlock:r"));
+            assert!(index == queue_node || node.remove("redlock:r"));
         }
         // By now the watch has told of a free lock, and the node with the queue has not.
         sleep(Duration::from_millis(10)).await;

@@ -36,7 +36,7 @@ impl Target {
     }
 
     /// Whether the node that keeps the queue tells the front all that it needs to know of the lock.
-    pub(super) fn keeper_suffices(self) -> bool {
+    pub(super) fn queue_node_suffices(self) -> bool {
         match self {
             Self::Lock => true,
             // A reader asks at each report.

@@ -12,12 +12,12 @@ use crate::{
 };
 
 /// Resolves when it is worth asking for the watched lock. Until `turn_of_others` another client has its turn,
-/// if one has it. The node `keeper` keeps the queue, and pushes to this client.
+/// if one has it. The `queue_node` pushes to this client.
 pub(super) async fn unclaimed(
     watch: &Watch,
     nodes: &Nodes,
     turn_of_others: Option<Moment>,
-    keeper: Option<usize>,
+    queue_node: Option<usize>,
 ) {
     // While another client has its turn, a free lock is about to be taken. That client may be far
     // away: it would lose each of its turns to a client that is near.
@@ -31,10 +31,10 @@ pub(super) async fn unclaimed(
     watch.notified().await;
     // The node that keeps the queue may be the last to hear of the release, and gives the turn with it:
     // to another client, if that has come back to its place.
-    if let Some(keeper) = keeper.filter(|_| watch.is_free()) {
-        let round_trip = nodes.get(keeper).map_or(Duration::ZERO, NodeHandle::round_trip);
+    if let Some(queue_node) = queue_node.filter(|_| watch.is_free()) {
+        let round_trip = nodes.get(queue_node).map_or(Duration::ZERO, NodeHandle::round_trip);
         let patience = watches_after(nodes.round_trip().max(round_trip));
-        if timeout(patience, watch.freed_on(keeper)).await.is_ok() {
+        if timeout(patience, watch.freed_on(queue_node)).await.is_ok() {
             // What that node says of the turn is right behind.
             sleep(MIN_PAUSE).await;
         }
@@ -70,7 +70,7 @@ mod tests {
         sleep(Duration::from_millis(100)).await;
         nodes[1..].iter().for_each(|node| assert!(node.remove("redlock:r")));
         let begun = Instant::now();
-        let keeper_hears = async {
+        let queue_node_hears = async {
             sleep(late).await;
             assert!(nodes[0].remove("redlock:r"));
         };
@@ -79,7 +79,7 @@ mod tests {
             unclaimed(&watch, all, turn, Some(0)).await;
             begun.elapsed()
         };
-        tokio::join!(hears, keeper_hears).0
+        tokio::join!(hears, queue_node_hears).0
     }
 
     fn near(nodes: &[MemoryNode]) -> Vec<NodeSpec> {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_word_of_the_keeper_of_the_queue_is_awaited_behind_its_change_of_the_lock() {
+    async fn the_word_of_the_queue_node_is_awaited_behind_its_change_of_the_lock() {
         let nodes = nodes(3);
         let left = left_alone(&nodes, near(&nodes), None, 3 * MIN_PAUSE).await;
         assert_eq!(left, 4 * MIN_PAUSE);
@@ -95,7 +95,7 @@ mod tests {
 
     /// It may give the turn to a client that has come back to its place.
     #[tokio::test(start_paused = true)]
-    async fn the_word_of_the_keeper_is_awaited_in_the_turn_of_another_client_too() {
+    async fn the_word_of_the_queue_node_is_awaited_in_the_turn_of_another_client_too() {
         let nodes = nodes(3);
         let turn = Some(Duration::from_secs(60));
         let left = left_alone(&nodes, near(&nodes), turn, 3 * MIN_PAUSE).await;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_keeper_that_is_further_away_than_a_quorum_has_the_time_to_speak() {
+    async fn a_queue_node_that_is_further_away_than_a_quorum_has_the_time_to_speak() {
         let nodes = nodes(3);
         let mut specs = near(&nodes);
         specs[0] = far_away("far", &nodes[0], Duration::from_millis(10));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_keeper_that_says_nothing_is_not_awaited_for_long() {
+    async fn a_queue_node_that_says_nothing_is_not_awaited_for_long() {
         let nodes = nodes(3);
         let late = Duration::from_secs(1);
         assert!(left_alone(&nodes, near(&nodes), None, late).await < 5 * watches_after(MIN_PAUSE));

@@ -46,7 +46,7 @@ pub(super) struct Waiting {
     unarmed_since: Option<Moment>,
     /// The holder renews the lock on the node that keeps the queue, which pushes to this client: no other
     /// node need be watched.
-    trusts_keeper: bool,
+    trusts_queue_node: bool,
 }
 
 impl Waiting {
@@ -68,7 +68,7 @@ impl Waiting {
             leaves_turn_until: begun,
             watch_at,
             unarmed_since: Some(begun),
-            trusts_keeper: false,
+            trusts_queue_node: false,
         }
     }
 
@@ -117,11 +117,11 @@ impl Waiting {
         let will_watch = watches
             && match watch {
                 WatchState::None => true,
-                WatchState::Keeper => !self.trusts_keeper,
+                WatchState::QueueNode => !self.trusts_queue_node,
                 WatchState::Unarmed | WatchState::Armed => false,
             };
         if will_watch && now >= self.watch_at {
-            return if self.trusts_keeper { Step::Follow } else { Step::Watch };
+            return if self.trusts_queue_node { Step::Follow } else { Step::Watch };
         }
         let asks_itself = target.asks_without_queue() && self.position.is_none();
         if asks_itself && now >= begun + REFRESH {
@@ -158,7 +158,7 @@ impl Waiting {
                 self.unarmed_since = None;
                 None
             }
-            WatchState::None | WatchState::Keeper => None,
+            WatchState::None | WatchState::QueueNode => None,
         }
     }
 
@@ -188,7 +188,7 @@ impl Waiting {
                 self.report_at = now + pause.min(REFRESH);
             }
         }
-        self.trusts_keeper = self.is_trusted(reported);
+        self.trusts_queue_node = self.is_trusted(reported);
         if let Some(signal) = signal {
             return self.told(signal, now).map_or(Conclusion::Wait, Conclusion::End);
         }
@@ -270,7 +270,7 @@ impl Waiting {
         let Reported { report, has_pushes, .. } = *reported;
         let is_renewed = matches!(report, Report::At(position) if position.is_renewed);
         let Circumstances { is_split, was_misled, target, .. } = self.given;
-        target.keeper_suffices() && has_pushes && is_renewed && !is_split && !was_misled
+        target.queue_node_suffices() && has_pushes && is_renewed && !is_split && !was_misled
     }
 
     /// When the next report is due.

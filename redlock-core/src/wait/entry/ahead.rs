@@ -6,7 +6,7 @@ use crate::{node::Reply, quorum::NodeQuestion};
 impl Entry {
     /// Sends the next report ahead, without waiting for its answer, unless there is something to hear before it.
     pub(crate) fn ask_ahead(&mut self) {
-        let Some(node) = self.keeper(&[]) else { return };
+        let Some(node) = self.queue_node(&[]) else { return };
         let is_asked = self.unanswered.as_ref().is_some_and(|it| it.awaits(node));
         if self.ahead.is_some() || is_asked || self.wake.has_any() {
             return;

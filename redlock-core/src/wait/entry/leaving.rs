@@ -37,9 +37,9 @@ impl Drop for Entry {
         for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
             self.wake.keys().iter().for_each(|key| handle.stop_listening(key, &self.wake));
         }
-        let keeper = self.node;
+        let queue_node = self.node;
         let none_waits = self.none_waits.take();
-        let left = Arc::new(Left { none_waits: keeper.zip(none_waits) });
+        let left = Arc::new(Left { none_waits: queue_node.zip(none_waits) });
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection.
@@ -62,9 +62,9 @@ struct Left {
 
 impl ReplySink for Left {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        if let (Ok(Reply::Done | Reply::Missing), Some((keeper, none_waits))) =
+        if let (Ok(Reply::Done | Reply::Missing), Some((queue_node, none_waits))) =
             (result, &self.none_waits)
-            && node == *keeper
+            && node == *queue_node
         {
             none_waits();
         }

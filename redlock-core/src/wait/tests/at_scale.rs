@@ -136,9 +136,9 @@ async fn begin_at_a_busy_node(busy: Duration) -> Duration {
         drop(client.lock("warm").await.unwrap());
     }
     let held = clients[0].lock("r").await.unwrap();
-    let keeper = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
+    let queue_node = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
     // It answers later than `node_timeout`.
-    nodes[keeper].slow(60 * MS);
+    nodes[queue_node].slow(60 * MS);
     let waiters: Vec<_> = clients[1..]
         .iter()
         .map(|client| {
@@ -188,10 +188,10 @@ async fn hang_for(hung: Duration) {
     });
     let tasks: Vec<_> = tasks.collect();
     sleep(1000 * MS).await;
-    let keeper = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
-    nodes[keeper].hang();
+    let queue_node = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
+    nodes[queue_node].hang();
     sleep(hung).await;
-    nodes[keeper].resume();
+    nodes[queue_node].resume();
     join_all(tasks).await.into_iter().for_each(Result::unwrap);
     let longest = turns.lock().windows(2).map(|it| it[1] - it[0]).max().unwrap();
     assert!(longest < 500 * MS, "{longest:?} without a holder");

@@ -89,7 +89,7 @@ async fn a_waiter_that_moves_to_another_node_waits_for_a_renewal_there() {
     assert!(!position(&mut entry).await.is_renewed);
     sleep(1500 * MS).await;
     assert!(position(&mut entry).await.is_renewed);
-    nodes[keeper(&ours)].stop();
+    nodes[queue_node_of(&ours)].stop();
     sleep(MS).await;
     assert!(!position(&mut entry).await.is_renewed);
     sleep(1500 * MS).await;
@@ -158,20 +158,20 @@ async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
     let ours = client(&nodes);
     drop(ours.lock("warm").await.unwrap());
     let mut entry = entry(&ours);
-    let best = keeper(&ours);
+    let best = queue_node_of(&ours);
     nodes[best].hang();
     for _ in 0..2 {
         assert_eq!(entry.report().await, Report::Unanswered);
     }
     position(&mut entry).await;
-    let other = keeper(&ours);
+    let other = queue_node_of(&ours);
     assert_ne!(other, best);
     // To this client, the other node is all there is.
     let holder = client(std::slice::from_ref(&nodes[other]));
     let guard = holder.lock("r").await.unwrap();
     nodes[best].resume();
     sleep(1000 * MS).await;
-    assert_eq!(keeper(&ours), best);
+    assert_eq!(queue_node_of(&ours), best);
     assert_eq!(entry.take_signal(), Some(Signal::Moved));
     position(&mut entry).await;
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
@@ -190,12 +190,12 @@ async fn a_report_that_runs_behind_the_turn_of_its_waiter_leaves_no_entry() {
     let (nodes, [_holder, ours], guard) = held(3).await;
     let mut entry = entry(&ours);
     position(&mut entry).await;
-    nodes[keeper(&ours)].slow(60 * MS);
+    nodes[queue_node_of(&ours)].slow(60 * MS);
     drop(guard);
     sleep(MS).await;
     assert_eq!(entry.report().await, Report::Unanswered);
     assert_eq!(entry.signal().await, Signal::Turn);
-    nodes[keeper(&ours)].slow(Duration::ZERO);
+    nodes[queue_node_of(&ours)].slow(Duration::ZERO);
     let _guard = ours.try_lock("r").await.unwrap();
     sleep(100 * MS).await;
     assert_eq!(waiters(&ours).await, 1, "it is back");
@@ -211,14 +211,14 @@ async fn a_waiter_that_leaves_as_the_connection_ends_is_taken_out_on_the_next_on
     drop(ours.lock("warm").await.unwrap());
     let mut entry = entry(&ours);
     position(&mut entry).await;
-    let keeper = keeper(&ours);
-    nodes[keeper].slow(10 * MS);
+    let queue_node = queue_node_of(&ours);
+    nodes[queue_node].slow(10 * MS);
     drop(entry);
     sleep(MS).await;
-    nodes[keeper].stop();
-    nodes[keeper].slow(Duration::ZERO);
-    nodes[keeper].start();
-    let alone = client(std::slice::from_ref(&nodes[keeper]));
+    nodes[queue_node].stop();
+    nodes[queue_node].slow(Duration::ZERO);
+    nodes[queue_node].start();
+    let alone = client(std::slice::from_ref(&nodes[queue_node]));
     assert_eq!(waiters(&alone).await, 1);
     sleep(2000 * MS).await;
     assert_eq!(waiters(&alone).await, 0);
@@ -233,22 +233,22 @@ async fn a_client_that_learns_its_place_late_watches_no_more() {
     drop(ours.lock("warm").await.unwrap());
     let _first = waiting(&first, MINUTE).await;
     sleep(100 * MS).await;
-    let keeper = keeper(&ours);
+    let queue_node = queue_node_of(&ours);
     let watches = || ours.client().nodes.iter().any(|node| node.watchers().has("redlock:r"));
-    nodes[keeper].slow(60 * MS);
+    nodes[queue_node].slow(60 * MS);
     let _ours = waiting(&ours, MINUTE).await;
     // It is not answered in time, three times. Other answers keep the connection (rule 15).
     for _ in 0..3 {
         assert!(!watches());
         sleep(60 * MS).await;
-        nodes[keeper].slow(Duration::ZERO);
+        nodes[queue_node].slow(Duration::ZERO);
         drop(ours.lock("warm").await.unwrap());
         sleep(MS).await;
-        nodes[keeper].slow(60 * MS);
+        nodes[queue_node].slow(60 * MS);
         sleep(90 * MS).await;
     }
-    assert!(watches() && ours.client().nodes[keeper].is_up());
-    nodes[keeper].slow(Duration::ZERO);
+    assert!(watches() && ours.client().nodes[queue_node].is_up());
+    nodes[queue_node].slow(Duration::ZERO);
     sleep(400 * MS).await;
     assert!(!watches());
 }
@@ -325,7 +325,7 @@ async fn a_push_that_may_have_been_lost_is_no_turn() {
     drop(ours.lock("warm").await.unwrap());
     let mut entry = entry(&ours);
     position(&mut entry).await;
-    ours.client().nodes[keeper(&ours)].watchers().missed();
+    ours.client().nodes[queue_node_of(&ours)].watchers().missed();
     assert_eq!(entry.signal().await, Signal::Moved);
     assert!(!entry.has_turn());
 }
@@ -336,16 +336,16 @@ async fn a_client_that_reaches_the_best_node_late_moves_there_at_once() {
     let nodes = nodes(3);
     let (other, ours) = (client(&nodes), client(&nodes));
     drop(other.lock("warm").await.unwrap());
-    let best = keeper(&other);
+    let best = queue_node_of(&other);
     nodes[best].slow(20 * MS);
     drop(ours.lock("warm").await.unwrap());
     assert!(!ours.client().nodes[best].is_up(), "a quorum is enough to begin");
     let mut entry = entry(&ours);
     position(&mut entry).await;
-    assert_ne!(keeper(&ours), best);
+    assert_ne!(queue_node_of(&ours), best);
     nodes[best].slow(Duration::ZERO);
     assert_eq!(timeout(1000 * MS, entry.signal()).await, Ok(Signal::Moved));
-    assert_eq!(keeper(&ours), best);
+    assert_eq!(queue_node_of(&ours), best);
     drop(entry);
     assert!(!listens(&ours));
 }

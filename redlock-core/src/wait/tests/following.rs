@@ -19,7 +19,7 @@ fn followed_at(redlock: &Redlock, key: &str) -> Vec<usize> {
 /// Waits for two renewals: the first shows the waiter that there are any.
 async fn follows(redlock: &Redlock) {
     sleep(25_000 * MS).await;
-    assert_eq!(followed(redlock), [keeper(redlock)]);
+    assert_eq!(followed(redlock), [queue_node_of(redlock)]);
 }
 
 /// The lock is released, and the waiter has it within this time.
@@ -43,7 +43,7 @@ async fn a_waiter_that_follows_the_lock_hears_of_each_change_where_its_entry_is(
     assert_eq!(entry.take_signal(), None, "it does not follow the lock");
 
     entry.follow_lock(true);
-    let before = keeper(&ours);
+    let before = queue_node_of(&ours);
     assert_eq!(followed(&ours), [before]);
     for ttl in [50_000, 60_000] {
         assert!(matches!(entry.report().await, Report::At(_)));
@@ -55,10 +55,10 @@ async fn a_waiter_that_follows_the_lock_hears_of_each_change_where_its_entry_is(
     nodes[before].stop();
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Moved));
     assert!(matches!(entry.report().await, Report::At(_)));
-    assert_ne!(keeper(&ours), before);
+    assert_ne!(queue_node_of(&ours), before);
     assert!(followed(&ours).is_empty(), "it knows nothing of the lock there");
     entry.follow_lock(true);
-    assert_eq!(followed(&ours), [keeper(&ours)]);
+    assert_eq!(followed(&ours), [queue_node_of(&ours)]);
     drop(entry);
     assert!(followed(&ours).is_empty());
 }
@@ -86,7 +86,7 @@ async fn a_key_that_no_holder_renews_on_the_node_of_the_queue_does_not_delay_the
         let [holder, ours] = [client(&nodes), client(&nodes)];
         drop(ours.lock("warm").await.unwrap());
         let claim = Arc::new(Claim::new(&"redlock:r".into(), "crashed".into()));
-        nodes[keeper(&ours)].execute(&[Command { claim, action: Action::Grant { ttl } }]);
+        nodes[queue_node_of(&ours)].execute(&[Command { claim, action: Action::Grant { ttl } }]);
         let held = holder.lock("r").await.unwrap();
         let waits = waiting(&ours, MINUTE).await;
         sleep(25_000 * MS).await;
@@ -102,7 +102,7 @@ async fn a_release_while_the_node_of_the_queue_hangs_is_noticed_at_the_next_repo
     let held = holder.lock("r").await.unwrap();
     let waits = waiting(&ours, MINUTE).await;
     follows(&ours).await;
-    nodes[keeper(&ours)].hang();
+    nodes[queue_node_of(&ours)].hang();
     passes_on(held, waits, 2000 * MS).await;
 }
 
@@ -152,7 +152,7 @@ async fn waiters_at_a_node_that_has_forgotten_the_lock_ask_less_and_less() {
     for ours in &clients {
         waits.push(waiting(ours, 15_000 * MS).await);
     }
-    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    assert!(nodes[queue_node_of(&holder)].remove("redlock:r"));
     let outcomes = join_all(waits).await.into_iter().map(|waits| waits.unwrap().unwrap_err());
     let attempts = |error| match error {
         LockError::Held { attempts, .. } => attempts,
@@ -172,7 +172,7 @@ async fn a_lock_that_the_node_of_the_queue_has_forgotten_passes_on_when_it_is_re
     let [first, second, third] = &clients;
     let waits = [waiting(first, MINUTE), waiting(second, MINUTE), waiting(third, MINUTE)];
     let waits = join_all(waits).await;
-    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    assert!(nodes[queue_node_of(&holder)].remove("redlock:r"));
     sleep(12_000 * MS).await;
     let begun = Instant::now();
     drop(held);
@@ -201,7 +201,7 @@ async fn a_waiter_relies_on_a_node_that_knows_the_holder_again() {
     };
     report_for(1).await;
     let waits = waiting(&ours, MINUTE).await;
-    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    assert!(nodes[queue_node_of(&holder)].remove("redlock:r"));
     report_for(12).await;
     for _ in 0..2 {
         held.extend(MINUTE).await.unwrap();
@@ -221,7 +221,7 @@ async fn a_waiter_behind_a_set_relies_on_a_node_that_gives_turns() {
     let _set = tokio::spawn(set.lock_all(["r", "s"]).wait(5 * MINUTE).into_future());
     sleep(MS).await;
     let waits = waiting(&ours, MINUTE).await;
-    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    assert!(nodes[queue_node_of(&holder)].remove("redlock:r"));
     sleep(13_000 * MS).await;
     passes_on(held, waits, 2000 * MS).await;
 }
@@ -265,7 +265,7 @@ async fn front_yields(late: &[usize]) {
     sleep(100 * MS).await;
     assert_eq!(followed(&ours), [0, 1, 2], "it watches");
     assert!(matches!(first.report().await, Report::At(_)));
-    late.iter().for_each(|place| nodes[(keeper(&ours) + place) % 3].slow(5 * MS));
+    late.iter().for_each(|place| nodes[(queue_node_of(&ours) + place) % 3].slow(5 * MS));
     goes_to_the_other(held, &mut first, &front).await;
 }
 

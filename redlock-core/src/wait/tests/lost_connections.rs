@@ -106,12 +106,12 @@ async fn a_client_that_reaches_a_minority_again_keeps_no_place() {
     let _guard = clients[0].lock("r").await.unwrap();
     let _waits = waiting(&clients[1], 5 * MINUTE).await;
     sleep(2000 * MS).await;
-    let keeper = keeper(&clients[1]);
+    let queue_node = queue_node_of(&clients[1]);
     nodes.iter().for_each(MemoryNode::stop);
     sleep(100 * MS).await;
-    nodes[keeper].start();
+    nodes[queue_node].start();
     sleep(4000 * MS).await;
-    let alone = client(std::slice::from_ref(&nodes[keeper]));
+    let alone = client(std::slice::from_ref(&nodes[queue_node]));
     assert_eq!(alone.inspect("r").await.unwrap().waiting().len(), 0);
 }
 

@@ -91,7 +91,7 @@ async fn with_turn(holder: &Redlock, other: &Redlock) -> Entry {
 }
 
 /// The node that keeps the queue.
-fn keeper(redlock: &Redlock) -> usize {
+fn queue_node_of(redlock: &Redlock) -> usize {
     queue_node(&redlock.client().nodes, "redlock:r").unwrap()
 }
 

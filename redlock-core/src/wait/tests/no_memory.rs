@@ -81,7 +81,7 @@ async fn a_queue_goes_on_at_its_pace_while_its_node_has_no_memory() {
         let world = World::new();
         let clients = world.clients(8).await;
         let (usual, commands, _) = world.pace(&clients, pause).await;
-        let best = keeper(&clients[0]);
+        let best = queue_node_of(&clients[0]);
         for is_full in [true, false] {
             world.has_no_memory(best, is_full);
             // The clients hear of it one after the other.
@@ -93,7 +93,7 @@ async fn a_queue_goes_on_at_its_pace_while_its_node_has_no_memory() {
             assert!(least > usual / 10, "one client had it {least} times");
             let (each, as_a_rule) = (asked * 100 / changes, commands * 100 / usual);
             assert!(each <= as_a_rule + 10, "{each} commands, {as_a_rule} as a rule");
-            assert!(clients.iter().all(|it| (keeper(it) == best) != is_full));
+            assert!(clients.iter().all(|it| (queue_node_of(it) == best) != is_full));
         }
     }
 }
@@ -103,7 +103,7 @@ async fn a_queue_goes_on_at_its_pace_while_its_node_has_no_memory() {
 async fn waiters_behind_a_node_without_memory_stay_quiet() {
     let world = World::new();
     let clients = world.clients(5).await;
-    let best = keeper(&clients[0]);
+    let best = queue_node_of(&clients[0]);
     let guard = clients[0].lock("r").await.unwrap();
     let mut tasks = Vec::new();
     for redlock in &clients[1..] {
@@ -114,7 +114,7 @@ async fn waiters_behind_a_node_without_memory_stay_quiet() {
         async move {
             world.has_no_memory(best, is_full);
             sleep(20_000 * MS).await;
-            let other = keeper(&clients[1]);
+            let other = queue_node_of(&clients[1]);
             assert_eq!(other != best, is_full);
             assert_eq!(world.waiters(other).await, 4);
             let before = world.commands.load(SeqCst);
@@ -140,11 +140,11 @@ async fn waiters_behind_a_node_without_memory_stay_quiet() {
 async fn where_all_nodes_have_no_memory_clients_still_agree_on_one() {
     let world = World::new();
     let clients = world.clients(2).await;
-    let best = keeper(&clients[0]);
+    let best = queue_node_of(&clients[0]);
     let guard = clients[0].lock("r").await.unwrap();
     (0..5).for_each(|node| world.has_no_memory(node, true));
     clients[1].try_lock("r").await.unwrap_err();
-    assert_eq!(keeper(&clients[1]), best);
+    assert_eq!(queue_node_of(&clients[1]), best);
     drop(guard);
 }
 
@@ -152,10 +152,10 @@ async fn where_all_nodes_have_no_memory_clients_still_agree_on_one() {
 async fn a_node_that_was_without_memory_may_keep_queues_on_a_new_connection() {
     let world = World::new();
     let clients = world.clients(1).await;
-    let best = keeper(&clients[0]);
+    let best = queue_node_of(&clients[0]);
     world.has_no_memory(best, true);
     drop(clients[0].lock("r").await.unwrap());
-    assert_ne!(keeper(&clients[0]), best);
+    assert_ne!(queue_node_of(&clients[0]), best);
     // It is another process then, which may have another rank.
     world.nodes[best].stop();
     world.has_no_memory(best, false);
@@ -164,7 +164,7 @@ async fn a_node_that_was_without_memory_may_keep_queues_on_a_new_connection() {
     let redlock = Redlock::builder().over(world.specs.clone());
     drop(redlock.lock("warm").await.unwrap());
     sleep(1000 * MS).await;
-    assert_eq!(keeper(&clients[0]), keeper(&redlock));
+    assert_eq!(queue_node_of(&clients[0]), queue_node_of(&redlock));
     assert!(!clients[0].client().nodes[best].refuses(fnv1a(b"redlock:r")));
 }
 

@@ -168,7 +168,7 @@ async fn a_front_that_is_shown_a_turn_does_not_go_by_an_earlier_watch() {
     let nodes = nodes(3);
     let [holder, other] = [client(&nodes), client(&nodes)];
     let mut first = with_turn(&holder, &other).await;
-    let queue = keeper(&holder);
+    let queue = queue_node_of(&holder);
     let specs = nodes.iter().enumerate().map(|(index, node)| {
         if index == queue { without_pushes(node.name(), node) } else { node.spec() }
     });

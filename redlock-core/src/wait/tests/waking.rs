@@ -60,9 +60,9 @@ async fn a_turn_that_comes_while_the_waiter_asks_is_used_after_a_split_vote() {
     guard.extend(MINUTE).await.unwrap();
     // Its question is on its way.
     sleep(5 * MS).await;
-    let keeper = queue_node(&ours.client().nodes, "redlock:r").unwrap();
+    let queue_node = queue_node(&ours.client().nodes, "redlock:r").unwrap();
     for (index, node) in nodes.iter().enumerate() {
-        node.slow(if index == keeper { Duration::ZERO } else { 40 * MS });
+        node.slow(if index == queue_node { Duration::ZERO } else { 40 * MS });
     }
     let begun = Instant::now();
     drop(guard);
@@ -325,7 +325,7 @@ async fn no_hesitation_is_added_to_wait() {
 /// The node that keeps the queue has lost the key of a lock that is held: each attempt sets it there, and
 /// deletes it again.
 #[tokio::test(start_paused = true)]
-async fn waiters_do_not_hurry_where_the_keeper_of_the_queue_has_lost_the_key() {
+async fn waiters_do_not_hurry_where_the_queue_node_has_lost_the_key() {
     for waiters in [1, 2, 5] {
         let nodes = nodes(3);
         let holder = client(&nodes);
@@ -334,8 +334,8 @@ async fn waiters_do_not_hurry_where_the_keeper_of_the_queue_has_lost_the_key() {
         for client in &clients {
             drop(client.lock("warm").await.unwrap());
         }
-        let keeper = queue_node(&holder.client().nodes, "redlock:r").unwrap();
-        nodes[keeper].remove("redlock:r");
+        let queue_node = queue_node(&holder.client().nodes, "redlock:r").unwrap();
+        nodes[queue_node].remove("redlock:r");
         nodes.iter().for_each(|node| node.slow(MS));
         let waiting = clients.iter().map(|it| it.lock("r").wait(5000 * MS).into_future());
         let outcomes = futures_util::future::join_all(waiting).await;

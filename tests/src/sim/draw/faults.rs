@@ -78,7 +78,7 @@ impl Artist<'_> {
         );
         let key = if self.crowd { 0 } else { self.rng.index(self.keys) };
         // In a crowd, faults of the queue matter most.
-        let (keeper, front) = if self.crowd { (60, 50) } else { (8, 6) };
+        let (queue_node, front) = if self.crowd { (60, 50) } else { (8, 6) };
         let faults = [
             (10, Fault::Link { client, node, cut }),
             (10, Fault::Partition { client, first: node, count, cut }),
@@ -92,7 +92,7 @@ impl Artist<'_> {
             (8, Fault::Freeze { client }),
             (4, Fault::Step { client }),
             (8, Fault::Crash { client }),
-            (keeper, Fault::Keeper { key, blow }),
+            (queue_node, Fault::QueueNode { key, blow }),
             (front, Fault::Front { stops: delay.is_multiple_of(4) }),
         ];
         pick(self.rng, &faults)

@@ -88,7 +88,7 @@ pub(in crate::sim) enum Fault {
         client: usize,
     },
     /// The node that keeps the queue before a key.
-    Keeper {
+    QueueNode {
         key: usize,
         blow: Blow,
     },
@@ -145,7 +145,7 @@ impl Fault {
             Self::Freeze { .. } => 10,
             Self::Step { .. } => 11,
             Self::Crash { .. } => 12,
-            Self::Keeper { .. } => 13,
+            Self::QueueNode { .. } => 13,
             Self::Front { .. } => 14,
             Self::FlushLocks { .. } => 15,
             Self::Refuse { .. } => 16,

@@ -37,7 +37,7 @@ pub(super) struct Looker {
     pub(super) opener: Arc<Opener>,
     pub(super) access: Arc<ControlAccess>,
     /// For questions to the seeds, and to the members that are reached.
-    pub(super) lines: Mutex<BTreeMap<MemberAddress, Arc<ControlConnection>>>,
+    pub(super) connections: Mutex<BTreeMap<MemberAddress, Arc<ControlConnection>>>,
     pub(super) limit: Duration,
     /// How long a slot that may have forgotten locks gives none.
     pub(super) span: Duration,
@@ -77,13 +77,13 @@ impl Looker {
         questions.cmd("CLUSTER").arg("SLOTS");
         let questions = &Arc::new(questions);
         let asked: BTreeSet<&MemberAddress> = self.seeds.iter().chain(reached).collect();
-        self.lines.lock().retain(|place, _| asked.contains(place));
+        self.connections.lock().retain(|place, _| asked.contains(place));
         let mut asked: FuturesUnordered<_> = asked
             .into_iter()
             .map(|place| {
-                let line = self.line(place);
+                let connection = self.connection(place);
                 async move {
-                    let answers = line.ask(questions, &self.access).await;
+                    let answers = connection.ask(questions, &self.access).await;
                     (place, answers.and_then(|answers| told(&answers, &place.host)))
                 }
             })
@@ -103,12 +103,12 @@ impl Looker {
             .ok_or_else(|| format!("no member says which slots it has: {}", problems.join("; ")))
     }
 
-    fn line(&self, place: &MemberAddress) -> Arc<ControlConnection> {
-        let mut lines = self.lines.lock();
-        let line = lines.entry(place.clone()).or_insert_with(|| {
+    fn connection(&self, place: &MemberAddress) -> Arc<ControlConnection> {
+        let mut connections = self.connections.lock();
+        let connection = connections.entry(place.clone()).or_insert_with(|| {
             Arc::new(ControlConnection::new(self.like.beside(place.host.clone(), place.port)))
         });
-        Arc::clone(line)
+        Arc::clone(connection)
     }
 
     async fn reach(&self, place: &MemberAddress) -> (MemberAddress, Result<Reached, Arc<str>>) {

@@ -88,7 +88,7 @@ impl ClusterConnector {
             like,
             opener,
             access: Arc::new(access),
-            lines: Mutex::default(),
+            connections: Mutex::default(),
             limit,
             span,
             watchers: Mutex::default(),

@@ -144,11 +144,11 @@ async fn a_server_that_sends_without_an_end_is_down_before_it_fills_the_memory()
 
 /// Questions to sentinels, and to members of a cluster for the others.
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
-mod over_a_line {
+mod over_a_control_connection {
     use super::{
         super::{
             super::{frame::MAX_TOPOLOGY, transport::NOT_REDIS},
-            lines::{line_to, role},
+            control_connections::{connect_to, role},
         },
         *,
     };
@@ -160,8 +160,8 @@ mod over_a_line {
             for (start, filler) in [FLOODS[1], FLOODS[2]] {
                 let talk = Talk { answers, start, filler };
                 let flood = Flood::new(talk);
-                let (line, access) = line_to(&flood.url, LIMIT);
-                let answer = within(line.ask(&role(), &access)).await;
+                let (connection, access) = connect_to(&flood.url, LIMIT);
+                let answer = within(connection.ask(&role(), &access)).await;
                 assert_eq!(answer, Err(TOO_MUCH.to_owned()), "{talk:?}");
                 flood.assert_sent_no_more_than(MAX_TOPOLOGY).await;
             }
@@ -171,8 +171,8 @@ mod over_a_line {
     #[tokio::test]
     async fn a_server_that_goes_on_when_it_has_answered_is_given_up() {
         let flood = Flood::new(Talk { answers: &[PONG], start: "+OK\r\n", filler: "+OK\r\n" });
-        let (line, access) = line_to(&flood.url, LIMIT);
-        within(line.ask(&role(), &access)).await.unwrap();
+        let (connection, access) = connect_to(&flood.url, LIMIT);
+        within(connection.ask(&role(), &access)).await.unwrap();
         flood.assert_sent_no_more_than(MAX_TOPOLOGY).await;
     }
 
@@ -183,9 +183,9 @@ mod over_a_line {
         let large = &*format!("${}\r\n{large}\r\n", large.len()).leak();
         let answers = vec![PONG, large, large, large].leak();
         let flood = Flood::new(Talk { answers, start: "", filler: "x" });
-        let (line, access) = line_to(&flood.url, LIMIT);
+        let (connection, access) = connect_to(&flood.url, LIMIT);
         for _ in 0..3 {
-            within(line.ask(&role(), &access)).await.unwrap();
+            within(connection.ask(&role(), &access)).await.unwrap();
         }
         assert_eq!(flood.connections(), 1);
     }
@@ -193,7 +193,7 @@ mod over_a_line {
     #[tokio::test]
     async fn an_answer_that_is_none_is_reported_as_such() {
         let flood = Flood::new(Talk { answers: &[PONG], start: "garbage\r\n", filler: "\r\n" });
-        let (line, access) = line_to(&flood.url, LIMIT);
-        assert_eq!(within(line.ask(&role(), &access)).await, Err(NOT_REDIS.to_owned()));
+        let (connection, access) = connect_to(&flood.url, LIMIT);
+        assert_eq!(within(connection.ask(&role(), &access)).await, Err(NOT_REDIS.to_owned()));
     }
 }

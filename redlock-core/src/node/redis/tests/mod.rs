@@ -6,11 +6,11 @@ mod breaking;
 mod calls;
 mod commands;
 mod connecting;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod control_connections;
 mod fence;
 mod flooding;
 mod late;
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
-mod lines;
 mod memory_node;
 mod permits;
 mod places;

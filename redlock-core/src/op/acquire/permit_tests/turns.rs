@@ -132,9 +132,9 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
         let mut last = chance;
         if by_question {
             // The node has forgotten two of the permits, and gives the turn for the second when it is asked.
-            let keeper = queue_node(&client.nodes, &request.key).unwrap();
+            let queue_node = queue_node(&client.nodes, &request.key).unwrap();
             let own = &client.leases.registry.all()[0].claim().key;
-            assert!(nodes[keeper].remove(&second) && nodes[keeper].remove(own));
+            assert!(nodes[queue_node].remove(&second) && nodes[queue_node].remove(own));
             assert!(request.find_number(&mut front).await.unwrap());
         } else {
             own.release().await.unwrap();
@@ -172,9 +172,13 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     assert!(matches!(own.report().await, Report::At(_)));
     let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
     sleep(SECOND / 2).await;
-    let keeper = queue_node(&client.nodes, &request.key).unwrap();
+    let queue_node = queue_node(&client.nodes, &request.key).unwrap();
     held.release().await.unwrap();
-    nodes.iter().enumerate().filter(|(index, _)| *index != keeper).for_each(|(_, it)| it.stop());
+    nodes
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index != queue_node)
+        .for_each(|(_, it)| it.stop());
     sleep(SECOND / 10).await;
     assert_eq!(own.take_signal(), Some(Signal::Next));
     let begun = Instant::now();

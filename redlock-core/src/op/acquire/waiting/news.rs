@@ -24,7 +24,7 @@ pub(in crate::op::acquire) struct Surroundings {
 pub(in crate::op::acquire) enum WatchState {
     None,
     /// The node that keeps the queue tells of them, and no other node.
-    Keeper,
+    QueueNode,
     /// A quorum of nodes will not report a change.
     Unarmed,
     Armed,

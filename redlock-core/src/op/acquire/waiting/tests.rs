@@ -96,7 +96,7 @@ fn a_node_that_goes_on_refusing_is_asked_less_and_less_often() {
 
 #[test]
 fn the_next_step() {
-    use WatchState::{Armed, Keeper, None as Unwatched, Unarmed};
+    use WatchState::{Armed, None as Unwatched, QueueNode, Unarmed};
     let front = || after(place(0, Some(5000)));
     let renewed = || after(renewed(0, 5000));
     let second = || after(place(1, Some(5000)));
@@ -115,9 +115,9 @@ fn the_next_step() {
         // The front of the queue relies on its turn before it watches.
         (front(), 2, Unwatched, sleep(14, 0)),
         (front(), 14, Unwatched, Step::Watch),
-        (front(), 20, Keeper, Step::Watch),
+        (front(), 20, QueueNode, Step::Watch),
         (renewed(), 14, Unwatched, Step::Follow),
-        (renewed(), 20, Keeper, sleep(refresh, 0)),
+        (renewed(), 20, QueueNode, sleep(refresh, 0)),
         (front(), 20, Armed, sleep(refresh, 0)),
         (front(), 20, Unarmed, sleep(150, 0)),
         (front(), refresh, Armed, Step::Report),
@@ -350,7 +350,7 @@ fn a_queue_that_has_moved_is_joined_at_once() {
 /// The node that keeps the queue tells of a release. A watch on all nodes would have the client ask at each
 /// renewal.
 #[test]
-fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know() {
+fn the_front_watches_all_nodes_only_where_the_queue_node_may_not_know() {
     let held = answer(renewed(0, 5000));
     let follows = |given, reports: &[Reported]| {
         let mut waiting = Waiting::new(Circumstances { end: at(90_000), ..given }, true);
@@ -361,7 +361,7 @@ fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know()
         let around = |watch| Surroundings { now, in_queue: true, watch, turn_of_others: None };
         let unwatched = waiting.next(&around(WatchState::None));
         // A client that follows the lock begins to watch as soon as that is not enough.
-        let following = waiting.next(&around(WatchState::Keeper));
+        let following = waiting.next(&around(WatchState::QueueNode));
         assert_eq!(unwatched == Step::Watch, following == Step::Watch, "{waiting:?}");
         unwatched == Step::Follow
     };
@@ -380,7 +380,7 @@ fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know()
 fn a_change_of_the_lock_has_its_client_report() {
     let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Changed, at(50)), None);
-    let around = |now| kept(now, WatchState::Keeper);
+    let around = |now| kept(now, WatchState::QueueNode);
     assert_eq!(waiting.next(&around(50)), Step::Sleep { until: at(51), quiet: ms(0) });
     assert_eq!(waiting.next(&around(51)), Step::Report);
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));

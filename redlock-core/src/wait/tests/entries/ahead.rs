@@ -159,7 +159,7 @@ async fn an_answer_from_a_node_that_does_not_keep_the_queue_any_more_is_given_up
     entry.ask_ahead();
     sleep(MS).await;
     assert_eq!(waiters(&holder).await, 1);
-    nodes[keeper(&ours)].stop();
+    nodes[queue_node_of(&ours)].stop();
     sleep(1000 * MS).await;
     assert_eq!(waiters(&holder).await, 0);
     assert_eq!(position(&mut entry).await.ahead, 0);

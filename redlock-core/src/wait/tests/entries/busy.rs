@@ -74,21 +74,21 @@ async fn a_waiter_that_was_told_listens_again_although_a_report_is_under_way() {
 async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
     let (nodes, [holder, ours], guard) = held(3).await;
     let mut entry = entry(&ours);
-    nodes[keeper(&ours)].slow(60 * MS);
+    nodes[queue_node_of(&ours)].slow(60 * MS);
     assert_eq!(entry.report().await, Report::Unanswered);
-    nodes[keeper(&ours)].slow(Duration::ZERO);
+    nodes[queue_node_of(&ours)].slow(Duration::ZERO);
     sleep(100 * MS).await;
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
     assert!(entry.has_turn());
 
     let guard = holder.lock("r").await.unwrap();
-    nodes[keeper(&ours)].slow(60 * MS);
+    nodes[queue_node_of(&ours)].slow(60 * MS);
     assert_eq!(entry.report().await, Report::Unanswered);
     // The third timeout in a row ends the connection (rule 15).
-    let before = keeper(&ours);
+    let before = queue_node_of(&ours);
     assert_eq!(position(&mut entry).await.ahead, 0);
-    assert_ne!(keeper(&ours), before);
+    assert_ne!(queue_node_of(&ours), before);
     assert!(listens(&ours));
     drop((entry, guard));
     assert!(!listens(&ours));

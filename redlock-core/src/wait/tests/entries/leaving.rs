@@ -26,13 +26,13 @@ async fn a_reader_hears_whether_other_clients_wait_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_node_that_kept_the_entry_says_whether_other_clients_wait() {
-    // A node that restarts has another rank, and may not be the keeper again.
+    // A node that restarts has another rank, and may not be the queue node again.
     for _ in 0..100 {
         let nodes = nodes(3);
         let redlock = Redlock::builder().nodes(&nodes).restarts(crate::Restarts::Trusted);
         let redlock = redlock.build().unwrap();
         drop(redlock.lock("warm").await.unwrap());
-        let first = &nodes[keeper(&redlock)];
+        let first = &nodes[queue_node_of(&redlock)];
         first.stop();
         tokio::time::sleep(Duration::from_millis(50)).await;
         let mut ours = entry_of(&redlock, 0);

@@ -59,7 +59,7 @@ fn a_client_that_was_told_that_it_is_next_does_not_report_at_each_change() {
     let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Next, at(50)), None);
     assert_eq!(waiting.told(Signal::Changed, at(51)), None);
-    let around = |now| kept(now, WatchState::Keeper);
+    let around = |now| kept(now, WatchState::QueueNode);
     assert_eq!(waiting.next(&around(51)), Step::Sleep { until: at(50 + 108), quiet: ms(0) });
     assert_eq!(waiting.next(&around(50 + 108)), Step::Report);
 }

@@ -13,9 +13,9 @@ use super::{
     *,
 };
 
-/// A server that answers nothing before it may, and a line to it.
+/// A server that answers nothing before it may, and a connection to it.
 struct Asked {
-    line: Arc<ControlConnection>,
+    connection: Arc<ControlConnection>,
     access: Arc<ControlAccess>,
     may_answer: Arc<Semaphore>,
     /// How many connections it has accepted.
@@ -24,7 +24,10 @@ struct Asked {
     heard: Arc<AtomicUsize>,
 }
 
-pub(super) fn line_to(url: &str, limit: Duration) -> (Arc<ControlConnection>, Arc<ControlAccess>) {
+pub(super) fn connect_to(
+    url: &str,
+    limit: Duration,
+) -> (Arc<ControlConnection>, Arc<ControlAccess>) {
     let endpoint = url::parse(url).unwrap();
     let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
     let opener = opener(endpoint, NodeSettings::default(), &context(), limit);
@@ -63,12 +66,12 @@ impl Asked {
                 }
             }
         });
-        let (line, access) = line_to(&format!("redis://127.0.0.1:{port}"), limit);
-        Self { line, access, may_answer, connections, heard }
+        let (connection, access) = connect_to(&format!("redis://127.0.0.1:{port}"), limit);
+        Self { connection, access, may_answer, connections, heard }
     }
 
     async fn ask(&self) -> Result<Vec<redis::Value>, String> {
-        within(self.line.ask(&role(), &self.access)).await
+        within(self.connection.ask(&role(), &self.access)).await
     }
 
     /// Asks, and gives the answer up once the server was asked for the `count`th time.
@@ -121,10 +124,10 @@ async fn a_server_that_greets_and_hangs_up_leaves_no_task_behind() {
             let _ = stream.write_all(b"+OK\r\n").await;
         }
     });
-    let (line, access) = line_to(&format!("redis://127.0.0.1:{port}"), LIMIT);
+    let (connection, access) = connect_to(&format!("redis://127.0.0.1:{port}"), LIMIT);
     let questions = role();
     for _ in 0..20 {
-        within(line.ask(&questions, &access)).await.unwrap_err();
+        within(connection.ask(&questions, &access)).await.unwrap_err();
     }
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     within(async {
@@ -139,13 +142,13 @@ async fn a_server_that_greets_and_hangs_up_leaves_no_task_behind() {
 #[test]
 fn a_line_goes_on_on_the_next_runtime_at_the_first_question() {
     let server = Server::start();
-    let (line, access) = line_to(&server.url("", ""), LIMIT);
+    let (connection, access) = connect_to(&server.url("", ""), LIMIT);
     let questions = role();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut before = None;
     for ends in [true, true, false, true] {
         let here = runtime();
-        here.block_on(within(line.ask(&questions, &access))).unwrap();
+        here.block_on(within(connection.ask(&questions, &access))).unwrap();
         // Some of them only stand still.
         before = (!ends).then_some(here);
     }
@@ -156,10 +159,10 @@ fn a_line_goes_on_on_the_next_runtime_at_the_first_question() {
 #[tokio::test]
 async fn a_line_that_was_closed_at_rest_is_replaced_at_once() {
     let mut server = Server::start();
-    let (line, access) = line_to(&server.url("", ""), LIMIT);
+    let (connection, access) = connect_to(&server.url("", ""), LIMIT);
     let questions = role();
     for _ in 0..3 {
-        within(line.ask(&questions, &access)).await.unwrap();
+        within(connection.ask(&questions, &access)).await.unwrap();
         server.admin("CLIENT KILL TYPE normal SKIPME yes");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

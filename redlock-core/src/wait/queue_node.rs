@@ -21,7 +21,11 @@ fn rank(key: u64, node: u64) -> u64 {
 /// The node that keeps the queue for this key, among the nodes that are connected and not
 /// `refused`. One that refuses keys for now, as without memory, comes after all others: a waiter that goes on to
 /// another node would never meet the releases there.
-pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
+pub(super) fn queue_node_except(
+    nodes: &[NodeHandle],
+    key: &str,
+    refused: &[usize],
+) -> Option<usize> {
     if let ([only], []) = (nodes, refused) {
         return only.is_up().then_some(0);
     }
@@ -35,7 +39,7 @@ pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Opti
 
 /// The node on which a release of this key gives the turn to the next waiter.
 pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
-    keeper(nodes, key, &[])
+    queue_node_except(nodes, key, &[])
 }
 
 /// The node that is asked for a permit: the one that keeps the queue, if it votes. To a node that sits out
@@ -45,7 +49,7 @@ pub(crate) fn permit_node(nodes: &[NodeHandle], key: &str, now: Moment) -> Optio
     let sits_out =
         |node: &NodeHandle| !node.surely_gives_votes() && node.refuses_votes(now).is_some();
     let refused: Vec<_> = numbered.filter(|(_, it)| sits_out(it)).map(|(index, _)| index).collect();
-    keeper(nodes, key, &refused)
+    queue_node_except(nodes, key, &refused)
 }
 
 #[cfg(test)]
