@@ -28,7 +28,7 @@ pub(crate) fn prefix(key: &str) -> String {
 }
 
 fn prefix_parts(key: &str) -> [&str; 4] {
-    let key = line(key);
+    let key = queue_name(key);
     if has_brace(key) {
         // Either the key has a tag, which servers hash instead of the whole key, or its brace would end
         // a tag around it too early.
@@ -48,8 +48,8 @@ pub(crate) fn queue(key: &str) -> String {
 
 /// The key of the queue in parts. A release writes one after the other, without a string in between.
 pub(crate) fn queue_parts(key: &str) -> [&str; 5] {
-    let [line, open, tag, close] = prefix_parts(key);
-    [line, open, tag, close, ":queue"]
+    let [key, open, tag, close] = prefix_parts(key);
+    [key, open, tag, close, ":queue"]
 }
 
 /// The key of one of the permits of a lock.
@@ -59,38 +59,38 @@ pub(crate) fn permit(key: &str, number: u32) -> String {
 
 /// The name of the queue before a key. All permits of a lock have one queue: the number of a permit is no
 /// part of it.
-pub(crate) fn line(key: &str) -> &str {
+pub(crate) fn queue_name(key: &str) -> &str {
     match key.rsplit_once(':') {
-        Some((line, number))
-            if is_line_of_permits(line)
+        Some((queue_name, number))
+            if is_queue_of_permits(queue_name)
                 && !number.is_empty()
                 && number.bytes().all(|it| it.is_ascii_digit()) =>
         {
-            line
+            queue_name
         }
         _ => key,
     }
 }
 
 /// A hash of that name.
-pub(crate) fn line_hash(key: &str) -> u64 {
-    fnv1a(line(key).as_bytes())
+pub(crate) fn queue_hash(key: &str) -> u64 {
+    fnv1a(queue_name(key).as_bytes())
 }
 
 /// The lock whose permits have this queue; any other name as it is. A key with a hash tag of its own is
 /// not told from the name of its queue.
-pub(crate) fn lock_of_permits(line: &str) -> &str {
-    let Some(prefix) = line.strip_suffix(":permit") else { return line };
+pub(crate) fn lock_of_permits(queue_name: &str) -> &str {
+    let Some(prefix) = queue_name.strip_suffix(":permit") else { return queue_name };
     // The key, then a colon and the key in braces.
     let key = prefix.len().checked_sub(3).and_then(|rest| prefix.get(..rest / 2));
-    key.filter(|key| prefix == self::prefix(key)).unwrap_or(line)
+    key.filter(|key| prefix == self::prefix(key)).unwrap_or(queue_name)
 }
 
 /// Whether this is the name of the queue of permits. Such a name has a brace, which the prefix brings along.
 /// So a lock whose name happens to end like this stands before a queue of its own, unless its own name has
 /// braces.
-pub(crate) fn is_line_of_permits(line: &str) -> bool {
-    line.strip_suffix(":permit").is_some_and(has_brace)
+pub(crate) fn is_queue_of_permits(queue_name: &str) -> bool {
+    queue_name.strip_suffix(":permit").is_some_and(has_brace)
 }
 
 /// The barrier of a writer that waits before a lock.
@@ -107,7 +107,7 @@ pub(crate) fn wake_keys(claim: &Claim) -> [String; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_line_of_permits, line, permit, prefix, queue};
+    use super::{is_queue_of_permits, permit, prefix, queue, queue_name};
 
     #[test]
     fn companions_share_the_slot_of_their_lock() {
@@ -126,12 +126,12 @@ mod tests {
     fn only_a_key_with_a_brace_is_that_of_a_permit() {
         let lines = ["redlock:a:{redlock:a}:permit", "redlock:{a}:permit", "a}b:permit"];
         for (key, permits) in ["redlock:a", "redlock:{a}", "a}b"].into_iter().zip(lines) {
-            assert_eq!(line(&permit(key, 17)), permits);
-            assert!(is_line_of_permits(permits));
+            assert_eq!(queue_name(&permit(key, 17)), permits);
+            assert!(is_queue_of_permits(permits));
         }
         for key in ["redlock:a:permit:17", "redlock:{a}:permit:", "redlock:{a}:permit:x"] {
-            assert_eq!((line(key), prefix(key).starts_with(key)), (key, true));
+            assert_eq!((queue_name(key), prefix(key).starts_with(key)), (key, true));
         }
-        assert!(!is_line_of_permits("redlock:a:permit"));
+        assert!(!is_queue_of_permits("redlock:a:permit"));
     }
 }

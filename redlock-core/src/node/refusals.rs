@@ -67,9 +67,9 @@ impl Refusals {
     }
 
     /// Whether the node refuses keys whose queue has a name with this hash.
-    pub(super) fn has(&self, line: u64, now: impl Fn() -> Moment) -> bool {
+    pub(super) fn has(&self, queue: u64, now: impl Fn() -> Moment) -> bool {
         self.any.load(Ordering::Acquire)
-            && self.part(line).is_some_and(|last| was_refused_within(AGAIN, last, now()))
+            && self.part(queue).is_some_and(|last| was_refused_within(AGAIN, last, now()))
     }
 
     /// Forgets all of it: there is a new connection, perhaps to another process.
@@ -79,11 +79,11 @@ impl Refusals {
     }
 
     fn parts(&self, job: &Job) -> impl Iterator<Item = &AtomicU64> {
-        job.claim.keys().filter_map(|key| self.part(queue_keys::line_hash(key)))
+        job.claim.keys().filter_map(|key| self.part(queue_keys::queue_hash(key)))
     }
 
-    fn part(&self, line: u64) -> Option<&AtomicU64> {
-        self.last.get(usize::try_from(line % PARTS as u64).ok()?)
+    fn part(&self, queue: u64) -> Option<&AtomicU64> {
+        self.last.get(usize::try_from(queue % PARTS as u64).ok()?)
     }
 }
 
@@ -129,8 +129,8 @@ mod tests {
         Err(NodeError { cause, ..error })
     }
 
-    fn line(key: &str) -> u64 {
-        queue_keys::line_hash(key)
+    fn queue(key: &str) -> u64 {
+        queue_keys::queue_hash(key)
     }
 
     fn at(seconds: f64) -> impl Fn() -> Moment {
@@ -143,13 +143,13 @@ mod tests {
         for cause in [Cause::Other, Cause::Replica, Cause::Login] {
             refusals.note(&job("a", GRANT), &refusal(cause), at(0.0));
         }
-        assert!(!refusals.has(line("a"), at(0.0)));
+        assert!(!refusals.has(queue("a"), at(0.0)));
         refusals.note(&job("a", GRANT), &refusal(Cause::Passing), at(0.0));
-        assert!(refusals.has(line("a"), at(29.0)));
-        assert!(!refusals.has(line("b"), at(0.0)), "it may be another member's");
-        assert!(!refusals.has(line("a"), at(30.0)), "the client is to ask again");
+        assert!(refusals.has(queue("a"), at(29.0)));
+        assert!(!refusals.has(queue("b"), at(0.0)), "it may be another member's");
+        assert!(!refusals.has(queue("a"), at(30.0)), "the client is to ask again");
         refusals.forget();
-        assert!(!refusals.has(line("a"), at(0.0)));
+        assert!(!refusals.has(queue("a"), at(0.0)));
     }
 
     /// Its clock began a moment ago.
@@ -158,14 +158,14 @@ mod tests {
         let now = || Moment::ORIGIN + SECOND;
         let refusals = Refusals::default();
         refusals.note(&job("a", GRANT), &refusal(Cause::Passing), now);
-        assert!(refusals.has(line("a"), now) && !refusals.has(line("b"), now));
+        assert!(refusals.has(queue("a"), now) && !refusals.has(queue("b"), now));
         let later = || Moment::ORIGIN + 3 * SECOND;
         refusals.note(&job("a", GRANT), &Ok(Reply::Done), later);
-        assert!(!refusals.has(line("a"), later));
+        assert!(!refusals.has(queue("a"), later));
         refusals.note(&job("a", GRANT), &refusal(Cause::Passing), later);
         refusals.forget();
         refusals.note(&job("b", GRANT), &refusal(Cause::Passing), later);
-        assert!(!refusals.has(line("a"), later));
+        assert!(!refusals.has(queue("a"), later));
     }
 
     /// All permits of a lock have one queue.
@@ -174,7 +174,7 @@ mod tests {
         let refusals = Refusals::default();
         let permits = queue_keys::permit("a", 17);
         refusals.note(&job(&permits, GRANT), &refusal(Cause::Passing), at(0.0));
-        assert!(refusals.has(line(queue_keys::line(&queue_keys::permit("a", 3))), at(0.0)));
+        assert!(refusals.has(queue(queue_keys::queue_name(&queue_keys::permit("a", 3))), at(0.0)));
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             let refusals = Refusals::default();
             refusals.note(&job("a", GRANT), &refusal(Cause::Passing), at(0.0));
             refusals.note(&job("a", action), &Ok(reply.clone()), at(seconds));
-            assert_eq!(!refusals.has(line("a"), at(seconds)), is_over, "{action:?} {reply:?}");
+            assert_eq!(!refusals.has(queue("a"), at(seconds)), is_over, "{action:?} {reply:?}");
         }
     }
 
@@ -212,8 +212,8 @@ mod tests {
         let reads = Job::new(&Arc::new(claim), GRANT);
         refusals.note(&reads, &refusal(Cause::Passing), at(0.0));
         refusals.note(&reads, &Ok(Reply::Foreign), at(2.0));
-        assert!(refusals.has(line("a"), at(2.0)));
+        assert!(refusals.has(queue("a"), at(2.0)));
         refusals.note(&reads, &Ok(Reply::Done), at(2.0));
-        assert!(!refusals.has(line("a"), at(2.0)));
+        assert!(!refusals.has(queue("a"), at(2.0)));
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn delete(
             (Arc::clone(&silent), ReplyTo::new(&round, index))
         } else {
             for (_, key) in kept(claim, wakes) {
-                queues.released(&line(key), now, || now + grace(nodes.round_trip()));
+                queues.released(&queue_name(key), now, || now + grace(nodes.round_trip()));
             }
             let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
             let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
@@ -140,9 +140,9 @@ fn kept(claim: &Claim, places: KeySet) -> impl Iterator<Item = (usize, &Arc<str>
 }
 
 /// The name of the queue before a key.
-fn line(key: &Arc<str>) -> Arc<str> {
-    let line = queue_keys::line(key);
-    if line.len() == key.len() { Arc::clone(key) } else { line.into() }
+fn queue_name(key: &Arc<str>) -> Arc<str> {
+    let queue_name = queue_keys::queue_name(key);
+    if queue_name.len() == key.len() { Arc::clone(key) } else { queue_name.into() }
 }
 
 /// Learns from a node that keeps queues whether other clients wait there.
@@ -163,12 +163,16 @@ impl ReplySink for Telling {
             match &result {
                 Ok(Reply::Woke { told, .. }) if told.gives_turn(place) => {
                     // The waiter that was woken has this long to take the lock.
-                    queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
+                    queues.others_wait(
+                        &queue_name(key),
+                        *now,
+                        *now + grace(queues.nodes().round_trip()),
+                    );
                 }
                 // The turn of none of them begins.
-                Ok(Reply::Unwoken { .. }) => queues.others_wait(&line(key), *now, *now),
+                Ok(Reply::Unwoken { .. }) => queues.others_wait(&queue_name(key), *now, *now),
                 Ok(Reply::Woke { .. } | Reply::Done | Reply::Missing) => {
-                    queues.no_client_waits(&line(key), *now);
+                    queues.no_client_waits(&queue_name(key), *now);
                 }
                 _ => {}
             }

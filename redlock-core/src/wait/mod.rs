@@ -58,6 +58,6 @@ pub(crate) use pushes::Signal;
 pub(crate) use queue_node::{permit_node, queue_node};
 pub(crate) use queue_position::QueuePosition;
 pub(crate) use queues::{Joined, Queues, all::Requests};
-pub(crate) use readers::{line_of_one, line_of_one_permit, line_of_readers};
+pub(crate) use readers::{queue_of_one, queue_of_one_permit, queue_of_readers};
 pub(crate) use turn::{Front, PendingTurn};
 pub(crate) use wants::{NoTurn, Wants};

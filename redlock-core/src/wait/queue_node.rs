@@ -30,7 +30,7 @@ pub(super) fn queue_node_except(
         return only.is_up().then_some(0);
     }
     // All permits of a lock have one queue, on one node.
-    let key = queue_keys::line_hash(key);
+    let key = queue_keys::queue_hash(key);
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
     let left = reached.filter(|(index, _)| !refused.contains(index));
     left.max_by_key(|(_, node)| (!node.refuses(key), rank(key, node.fingerprint())))

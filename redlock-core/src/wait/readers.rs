@@ -15,18 +15,18 @@ const MARK: &str = "\0reader";
 const PERMIT: &str = "\0permit-";
 
 /// The queue in which the readers of a lock wait.
-pub(crate) fn line_of_readers(key: &str) -> Arc<str> {
+pub(crate) fn queue_of_readers(key: &str) -> Arc<str> {
     format!("{key}{MARK}s").into()
 }
 
 /// A queue for one reader that asks without waiting for other readers.
-pub(crate) fn line_of_one(key: &str) -> Arc<str> {
+pub(crate) fn queue_of_one(key: &str) -> Arc<str> {
     format!("{key}{MARK}-{}", fresh_number()).into()
 }
 
 /// A queue for one request for a permit that asks without waiting for others.
-pub(crate) fn line_of_one_permit(line: &str) -> Arc<str> {
-    format!("{line}{PERMIT}{}", fresh_number()).into()
+pub(crate) fn queue_of_one_permit(queue_name: &str) -> Arc<str> {
+    format!("{queue_name}{PERMIT}{}", fresh_number()).into()
 }
 
 /// Each request that asks by itself has a queue of its own.
@@ -51,11 +51,11 @@ mod tests {
     fn every_queue_leads_to_its_lock() {
         for key in ["redlock:r", "redlock:r\0", "reader"] {
             assert_eq!(lock_of(key), key);
-            assert_eq!(lock_of(&line_of_readers(key)), key);
-            assert_eq!(lock_of(&line_of_one(key)), key);
+            assert_eq!(lock_of(&queue_of_readers(key)), key);
+            assert_eq!(lock_of(&queue_of_one(key)), key);
             let permit = queue_keys::permit(key, 3);
-            assert_eq!(lock_of(queue_keys::line(&permit)), key);
-            assert_eq!(lock_of(&line_of_one_permit(queue_keys::line(&permit))), key);
+            assert_eq!(lock_of(queue_keys::queue_name(&permit)), key);
+            assert_eq!(lock_of(&queue_of_one_permit(queue_keys::queue_name(&permit))), key);
         }
     }
 }

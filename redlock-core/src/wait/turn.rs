@@ -94,7 +94,7 @@ pub(crate) struct Front {
 /// A turn that a reader has because another reader of its client has the lock.
 struct Beside {
     /// The queue in which it has waited.
-    line: Arc<str>,
+    queue_name: Arc<str>,
     standing: Option<Standing>,
 }
 
@@ -151,13 +151,13 @@ impl Front {
         self
     }
 
-    /// Marks it as the turn of a reader that has waited in this line, and may have stood among other clients.
-    pub(super) fn beside(mut self, line: &Arc<str>, standing: Option<Standing>) -> Self {
-        self.beside = Some(Box::new(Beside { line: Arc::clone(line), standing }));
+    /// Marks it as the turn of a reader that has waited in this queue, and may have stood among other clients.
+    pub(super) fn beside(mut self, queue_name: &Arc<str>, standing: Option<Standing>) -> Self {
+        self.beside = Some(Box::new(Beside { queue_name: Arc::clone(queue_name), standing }));
         self
     }
 
-    /// Whether the turn came beside that of the front. A request that is refused goes back to the line.
+    /// Whether the turn came beside that of the front. A request that is refused goes back to the queue.
     pub(crate) fn asks_beside(&self) -> bool {
         self.beside.is_some()
     }
@@ -309,8 +309,9 @@ impl Front {
     pub(crate) fn share(mut self) {
         if let Some(standing) = self.standing() {
             // The drop of a front lets one ask as well.
-            let (line, count) = self.beside.as_ref().map_or((&self.key, 1), |it| (&it.line, 2));
-            self.queues.let_readers_in(line, count, Some(standing));
+            let (queue_name, count) =
+                self.beside.as_ref().map_or((&self.key, 1), |it| (&it.queue_name, 2));
+            self.queues.let_readers_in(queue_name, count, Some(standing));
         }
         let is_earlier = |entry: &Entry| {
             self.queues.next_since(&self.key).is_some_and(|since| since <= entry.joined)
@@ -318,10 +319,10 @@ impl Front {
         if !self.entry.as_deref().is_some_and(is_earlier)
             && let Some(entry) = self.entry.take()
         {
-            let (queues, line) = (Arc::downgrade(&self.queues), Arc::clone(&self.key));
+            let (queues, queue_name) = (Arc::downgrade(&self.queues), Arc::clone(&self.key));
             entry.shares(move || {
                 if let Some(queues) = queues.upgrade() {
-                    queues.let_readers_in(&line, usize::MAX, None);
+                    queues.let_readers_in(&queue_name, usize::MAX, None);
                 }
             });
         }

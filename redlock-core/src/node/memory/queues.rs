@@ -69,9 +69,9 @@ impl Queues {
         life: Duration,
         now: f64,
     ) -> Option<(u64, u64)> {
-        let line = queue_keys::line(&claim.key);
-        self.drop_over(line, now);
-        let queue = self.waiting.entry(line.into()).or_default();
+        let queue_name = queue_keys::queue_name(&claim.key);
+        self.drop_over(queue_name, now);
+        let queue = self.waiting.entry(queue_name.into()).or_default();
         queue.join(claim, place, life.as_secs_f64(), now)
     }
 
@@ -85,15 +85,15 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> Reply {
-        let line = queue_keys::line(&claim.key);
-        self.drop_over(line, now);
+        let queue_name = queue_keys::queue_name(&claim.key);
+        self.drop_over(queue_name, now);
         let [turn, next, near] = queue_keys::wake_keys(claim);
         written([near, next, turn], watched, told);
-        let ahead = self.waiting.get_mut(line).and_then(|queue| queue.leave(&claim.value));
+        let ahead = self.waiting.get_mut(queue_name).and_then(|queue| queue.leave(&claim.value));
         let was_there = ahead.is_some();
         let was_first = ahead == Some(0);
         let (mut is_woken, mut words) = (false, Vec::new());
-        let is_kept = self.was_promised(line, &claim.value);
+        let is_kept = self.was_promised(queue_name, &claim.value);
         let was_next = was_first || !was_there && !again;
         if !was_there && !again {
             self.end_turn(&claim.key);
@@ -107,15 +107,15 @@ impl Queues {
             let from = ahead.unwrap_or(0);
             (is_woken, words) = self.tell_reader(&claim.key, from, was_next, now, watched, told);
         } else if was_first {
-            let first = self.waiting.get(line).and_then(|queue| queue.waiters().next());
+            let first = self.waiting.get(queue_name).and_then(|queue| queue.waiters().next());
             words.extend(first.map(|(first, _)| tell(&claim.key, "next", first, watched, told)));
         }
-        self.drop_over(line, now);
+        self.drop_over(queue_name, now);
         let told = Told::of(words);
         if is_woken {
             return Reply::Woke { deleted: was_there, told };
         }
-        if self.waiting.contains_key(line) {
+        if self.waiting.contains_key(queue_name) {
             return Reply::Unwoken { deleted: was_there, told };
         }
         if was_there { Reply::Done } else { Reply::Missing }
@@ -129,22 +129,22 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> Option<Told> {
-        let line = queue_keys::line(key);
-        self.drop_over(line, now);
-        let queue = self.waiting.get_mut(line)?;
+        let queue_name = queue_keys::queue_name(key);
+        self.drop_over(queue_name, now);
+        let queue = self.waiting.get_mut(queue_name)?;
         let Some(Chosen { name: first, alive, .. }) = queue.choose(0, now) else {
-            self.drop_over(line, now);
+            self.drop_over(queue_name, now);
             return None;
         };
         queue.leave(&first);
-        self.turns.insert(line.into(), (first.clone(), now + OUT));
+        self.turns.insert(queue_name.into(), (first.clone(), now + OUT));
         let [_, next, near] = queue_keys::wake_keys(&Claim::new(key, first.clone()));
         written([near, next], watched, told);
         let mut words = vec![tell(key, "turn", &first, watched, told)];
         words.extend(self.tell_behind(key, 0, alive, watched, told));
-        self.drop_over(line, now);
-        if queue_keys::is_line_of_permits(line) {
-            let promised = self.promised.entry(line.into()).or_default();
+        self.drop_over(queue_name, now);
+        if queue_keys::is_queue_of_permits(queue_name) {
+            let promised = self.promised.entry(queue_name.into()).or_default();
             promised.retain(|_, until| *until > now);
             promised.insert(first, now + PROMISE);
         }
@@ -153,18 +153,18 @@ impl Queues {
 
     /// Whether a waiter was given its turn, and has neither left since nor released the lock.
     pub(super) fn turn_is_out(&self, key: &str, now: f64) -> bool {
-        self.turns.get(queue_keys::line(key)).is_some_and(|(_, until)| *until > now)
+        self.turns.get(queue_keys::queue_name(key)).is_some_and(|(_, until)| *until > now)
     }
 
     /// Whether another waiter than this one was given its turn.
     pub(super) fn turn_of_another(&self, waiter: &Claim, now: f64) -> bool {
-        let turn = self.turns.get(queue_keys::line(&waiter.key));
+        let turn = self.turns.get(queue_keys::queue_name(&waiter.key));
         turn.is_some_and(|(name, until)| *until > now && *name != waiter.value)
     }
 
     /// Ends the turn that is out.
     pub(super) fn end_turn(&mut self, key: &str) {
-        self.turns.remove(queue_keys::line(key));
+        self.turns.remove(queue_keys::queue_name(key));
     }
 
     /// The part of `leave.lua` for a lock that has readers. Returns whether a waiter was told that it has the
@@ -178,7 +178,7 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> (bool, Vec<Secret>) {
-        let queue = self.waiting.get_mut(queue_keys::line(key));
+        let queue = self.waiting.get_mut(queue_keys::queue_name(key));
         let Some(Chosen { name: first, alive, mut ahead }) =
             queue.and_then(|queue| queue.choose(from, now))
         else {
@@ -203,7 +203,7 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> Vec<Secret> {
-        let Some(queue) = self.waiting.get(queue_keys::line(key)) else { return Vec::new() };
+        let Some(queue) = self.waiting.get(queue_keys::queue_name(key)) else { return Vec::new() };
         let told_next = if alive > FRESH { 1 } else { 3 };
         let waiters = queue.waiters().skip(from).take(told_next);
         let words = waiters.enumerate().map(|(number, (waiter, _))| {
@@ -215,55 +215,58 @@ impl Queues {
 
     /// Keeps no permit for `asker` any more. Returns whether one was kept, and how many are kept for other waiters. The
     /// rest of `find_permits.lua` is in the data.
-    pub(super) fn promised(&mut self, line: &str, asker: &str, now: f64) -> (bool, usize) {
-        let had_turn = self.was_promised(line, asker);
-        let promised = self.promised.get(line).into_iter().flat_map(BTreeMap::values);
+    pub(super) fn promised(&mut self, queue_name: &str, asker: &str, now: f64) -> (bool, usize) {
+        let had_turn = self.was_promised(queue_name, asker);
+        let promised = self.promised.get(queue_name).into_iter().flat_map(BTreeMap::values);
         (had_turn, promised.filter(|until| **until > now).count())
     }
 
     /// Notes that a client was told of these permits, and sets their keys by then.
-    pub(super) fn tells_of(&mut self, line: &str, permits: &[u32], until: f64) {
-        self.coming.entry(line.into()).or_default().extend(permits.iter().map(|it| (*it, until)));
+    pub(super) fn tells_of(&mut self, queue_name: &str, permits: &[u32], until: f64) {
+        self.coming
+            .entry(queue_name.into())
+            .or_default()
+            .extend(permits.iter().map(|it| (*it, until)));
     }
 
     /// Whether a client was told of this permit a moment ago.
-    pub(super) fn is_spoken_for(&self, line: &str, permit: u32, now: f64) -> bool {
-        self.coming.get(line).and_then(|it| it.get(&permit)).is_some_and(|until| *until > now)
+    pub(super) fn is_spoken_for(&self, queue_name: &str, permit: u32, now: f64) -> bool {
+        self.coming.get(queue_name).and_then(|it| it.get(&permit)).is_some_and(|until| *until > now)
     }
 
     /// Notes that a client asks for permits. How many others have done so a moment ago.
-    pub(super) fn others_ask(&mut self, line: &str, asker: u64, now: f64) -> usize {
-        let askers = self.askers.entry(line.into()).or_default();
+    pub(super) fn others_ask(&mut self, queue_name: &str, asker: u64, now: f64) -> usize {
+        let askers = self.askers.entry(queue_name.into()).or_default();
         askers.retain(|_, at| now - *at < RECENT);
         askers.insert(asker, now);
         askers.len() - 1
     }
 
     /// Whether clients wait.
-    pub(super) fn has_waiters(&self, line: &str, now: f64) -> bool {
-        self.waiting.get(line).is_some_and(|queue| !queue.is_over(now))
+    pub(super) fn has_waiters(&self, queue_name: &str, now: f64) -> bool {
+        self.waiting.get(queue_name).is_some_and(|queue| !queue.is_over(now))
     }
 
     /// How many other waiters than this one are in the queue.
-    pub(super) fn others_wait(&self, line: &str, waiter: &str, now: f64) -> usize {
-        let queue = self.waiting.get(line).filter(|queue| !queue.is_over(now));
+    pub(super) fn others_wait(&self, queue_name: &str, waiter: &str, now: f64) -> usize {
+        let queue = self.waiting.get(queue_name).filter(|queue| !queue.is_over(now));
         let waiters = queue.into_iter().flat_map(Queue::waiters);
         waiters.filter(|(name, _)| *name != waiter).count()
     }
 
     /// Keeps no permit for this waiter any more. Returns whether one was kept.
-    fn was_promised(&mut self, line: &str, waiter: &str) -> bool {
-        let Some(promised) = self.promised.get_mut(line) else { return false };
+    fn was_promised(&mut self, queue_name: &str, waiter: &str) -> bool {
+        let Some(promised) = self.promised.get_mut(queue_name) else { return false };
         let was_promised = promised.remove(waiter).is_some();
         if promised.is_empty() {
-            self.promised.remove(line);
+            self.promised.remove(queue_name);
         }
         was_promised
     }
 
     /// The waiters before a lock that are alive, in order: at `most` so many, or all of them if that is 0.
     pub(super) fn waiting(&self, key: &str, most: u64, now: f64) -> Vec<Secret> {
-        let queue = self.waiting.get(queue_keys::line(key));
+        let queue = self.waiting.get(queue_keys::queue_name(key));
         let queue = queue.filter(|queue| !queue.is_over(now));
         let waiters = queue.into_iter().flat_map(Queue::waiters);
         let alive = waiters.filter(|(_, dead_at)| *dead_at > now);
@@ -309,9 +312,9 @@ impl Queues {
     }
 
     /// Drops a queue that is empty or has expired.
-    fn drop_over(&mut self, line: &str, now: f64) {
-        if self.waiting.get(line).is_some_and(|queue| queue.is_over(now)) {
-            self.waiting.remove(line);
+    fn drop_over(&mut self, queue_name: &str, now: f64) {
+        if self.waiting.get(queue_name).is_some_and(|queue| queue.is_over(now)) {
+            self.waiting.remove(queue_name);
         }
     }
 }

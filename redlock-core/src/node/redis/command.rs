@@ -133,7 +133,7 @@ fn scripted(
         }
         Action::FindPermits { count, from, most, asker, keeps } => {
             call(script, how, 1, 7, out);
-            let keys = format!("{}:", queue_keys::line(&claim.key));
+            let keys = format!("{}:", queue_keys::queue_name(&claim.key));
             let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
             words(out, &[value(claim), Decimal::of(most.into()).digits()]);

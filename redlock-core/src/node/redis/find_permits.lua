@@ -19,8 +19,8 @@ local prefix, format = ARGV[1], string.format
 
 -- A waiter that was given its turn by a release has the first word. A user without permission to read
 -- these sets has no queue.
-local line = string.sub(ARGV[1], 1, -2)
-local had_turn = redis.pcall('ZREM', line .. ':given', ARGV[4]) == 1
+local queue_name = string.sub(ARGV[1], 1, -2)
+local had_turn = redis.pcall('ZREM', queue_name .. ':given', ARGV[4]) == 1
 local time = redis.call('TIME')
 local milliseconds = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format('%.0f', milliseconds)
@@ -32,7 +32,7 @@ local RECENT = 1000
 
 -- The places of permits that clients were told of a moment ago, and whose keys they may have yet to set. Another client
 -- that is nearer would set them first.
-local coming, spoken_for = line .. ':coming', {}
+local coming, spoken_for = queue_name .. ':coming', {}
 redis.pcall('ZREMRANGEBYSCORE', coming, '-inf', string.format('%.0f', microseconds))
 local told_of = redis.pcall('ZRANGE', coming, 0, -1, 'WITHSCORES')
 for at = 1, #told_of, 2 do
@@ -62,25 +62,25 @@ local function free(first, last)
 end
 
 -- A turn in the distant future is from before the clock was set back.
-local kept = redis.pcall('ZCOUNT', line .. ':given', now, string.format('%.0f', milliseconds + RECENT))
-local waiting = redis.pcall('EXISTS', line .. ':queue')
+local kept = redis.pcall('ZCOUNT', queue_name .. ':given', now, string.format('%.0f', milliseconds + RECENT))
+local waiting = redis.pcall('EXISTS', queue_name .. ':queue')
 local is_wanted = type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0
 
-local askers = line .. ':askers'
+local askers = queue_name .. ':askers'
 redis.pcall('ZREMRANGEBYSCORE', askers, '-inf', string.format('%.0f', milliseconds - RECENT))
 
 -- How many other clients wait, have been given their turn, or have asked a moment ago. A user without permission to
 -- look does not know.
 local function count_others()
   local asked = redis.pcall('ZCARD', askers)
-  local waits = redis.pcall('ZCARD', line .. ':queue')
+  local waits = redis.pcall('ZCARD', queue_name .. ':queue')
   if type(asked) ~= 'number' or type(waits) ~= 'number' or type(kept) ~= 'number' then
     return nil
   end
   if type(redis.pcall('ZRANK', askers, ARGV[6])) == 'number' then
     asked = asked - 1
   end
-  if type(redis.pcall('ZRANK', line .. ':queue', ARGV[4])) == 'number' then
+  if type(redis.pcall('ZRANK', queue_name .. ':queue', ARGV[4])) == 'number' then
     waits = waits - 1
   end
   return math.max(asked, waits, kept)
@@ -167,7 +167,7 @@ if #found > 0 and ARGV[7] ~= '0' then
 end
 if is_wanted and #found > 0 and (most == 1 or others > 0) and seen - kept > #found then
   -- It was released when no client waited.
-  wake(line)
+  wake(queue_name)
   for _, word in ipairs(told) do
     found[#found + 1] = word
   end

@@ -17,12 +17,13 @@ impl Request<'_> {
     /// once: a request that does not wait takes one round trip for that.
     pub(super) async fn look(&mut self, fronts: &mut Fronts) -> Result<(), LockError> {
         let passed = fronts.each().filter(|front| front.stands_back());
-        let lines: Vec<_> = passed.map(|front| Arc::clone(front.key())).collect();
+        let queue_names: Vec<_> = passed.map(|front| Arc::clone(front.key())).collect();
         let now = self.now();
-        let mut is_busy = lines.iter().any(|line| self.client.queues.yields_unseen(line, now));
+        let mut is_busy =
+            queue_names.iter().any(|queue_name| self.client.queues.yields_unseen(queue_name, now));
         let mut looks = FuturesUnordered::new();
         if !is_busy {
-            looks.extend(lines.iter().map(|line| self.others_go_first(line)));
+            looks.extend(queue_names.iter().map(|queue_name| self.others_go_first(queue_name)));
         }
         while !is_busy && let Some(others_go_first) = looks.next().await {
             is_busy = others_go_first?;
@@ -34,22 +35,22 @@ impl Request<'_> {
     /// Asks whether clients in this queue go before a request that has no place there: no client gives it the turn.
     /// Several clients that only try once would take the lock from the first waiter again and again: of each
     /// release, only the client that releases hears that another one waits.
-    pub(super) async fn others_go_first(&self, line: &Arc<str>) -> Result<bool, LockError> {
+    pub(super) async fn others_go_first(&self, queue_name: &Arc<str>) -> Result<bool, LockError> {
         let (nodes, queues) = (&self.client.nodes, &self.client.queues);
-        let Some(node) = queue_node(nodes, line) else { return Ok(false) };
-        if queues.yields_unseen(line, self.now()) {
+        let Some(node) = queue_node(nodes, queue_name) else { return Ok(false) };
+        if queues.yields_unseen(queue_name, self.now()) {
             return Ok(true);
         }
         // Of the clients that wait, the first is enough: a queue may be long.
-        let claim = Arc::new(Claim::new(line, String::new()));
+        let claim = Arc::new(Claim::new(queue_name, String::new()));
         let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect { most: 1 }));
         let seen = self.unless_closed(looks).await?;
         let now = self.now();
         Ok(match seen {
             Ok(Reply::Inspected(seen)) => {
-                queues.yields_to(line, &seen, now, now + grace(nodes.round_trip()))
+                queues.yields_to(queue_name, &seen, now, now + grace(nodes.round_trip()))
             }
-            _ => queues.turn_of_others(line, now).is_some(),
+            _ => queues.turn_of_others(queue_name, now).is_some(),
         })
     }
 }

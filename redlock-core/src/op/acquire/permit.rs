@@ -21,7 +21,7 @@ use crate::{
     node::{Action, Claim, Job, NodeHandle, Reply, queue_keys},
     quorum::answer_of,
     timer::timeout,
-    wait::{FailedAttempt, Front, MIN_PAUSE, line_of_one_permit, permit_node},
+    wait::{FailedAttempt, Front, MIN_PAUSE, permit_node, queue_of_one_permit},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
@@ -39,22 +39,26 @@ impl Request<'_> {
             ));
         }
         let slot = queue_keys::permit(&self.key, 0);
-        let line: Arc<str> = queue_keys::line(&slot).into();
-        self.permits =
-            Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
+        let queue_name: Arc<str> = queue_keys::queue_name(&slot).into();
+        self.permits = Some(Box::new(Permits {
+            queue_name: Arc::clone(&queue_name),
+            count,
+            spare: Vec::new(),
+        }));
         self.take_number(self.random(count));
         let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
         // The waiters of this process go first, and those of other clients too, where some waited a moment ago.
         // A request that does not wait looks whether they still do.
         let now = self.now();
-        let others_first = queues.is_contended(&line, now)
-            && (!self.wants().tries_once || Box::pin(self.others_go_first(&line)).await?);
-        if !queues.is_wanted(&line) && !others_first {
-            let mut fronts = Fronts::one(self.alone(&line_of_one_permit(&line), self.begun)?);
+        let others_first = queues.is_contended(&queue_name, now)
+            && (!self.wants().tries_once || Box::pin(self.others_go_first(&queue_name)).await?);
+        if !queues.is_wanted(&queue_name) && !others_first {
+            let mut fronts =
+                Fronts::one(self.alone(&queue_of_one_permit(&queue_name), self.begun)?);
             self.attempts = 1;
             // A client that has its turn has it for one permit. The node knows whether others are free.
-            let is_one_kept = queues.turn_of_others(&line, self.now()).is_some();
+            let is_one_kept = queues.turn_of_others(&queue_name, self.now()).is_some();
             let may_ask = !is_one_kept || Box::pin(self.find_number(&mut fronts.first)).await?;
             let tries = if may_ask { MAX_TRIES } else { 0 };
             for _ in 0..tries {
@@ -70,12 +74,12 @@ impl Request<'_> {
         let now = self.now();
         self.retries.failed(now);
         if self.retries.limit(now).is_zero() {
-            // The front of the line may have asked already: an outage is no holder.
-            let known = || queues.last_failure(&line).filter(|failure| failure.no_quorum);
+            // The front of the queue may have asked already: an outage is no holder.
+            let known = || queues.last_failure(&queue_name).filter(|failure| failure.no_quorum);
             let failure = refused.or_else(known).unwrap_or_else(|| Arc::new(FailedAttempt::full()));
             return Err(self.out_of_time(Some(&failure)));
         }
-        let mut front: Front = self.turn(&line, now).await?;
+        let mut front: Front = self.turn(&queue_name, now).await?;
         while front.has_lease() {
             // The task before this one has taken a permit for it.
             let wants = self.wants();
@@ -86,7 +90,7 @@ impl Request<'_> {
             }
             // The turn is dropped before the request waits again. Otherwise `waiting()` would count the request twice.
             drop(front);
-            front = self.turn_again(&line, now).await?;
+            front = self.turn_again(&queue_name, now).await?;
         }
         if let Some(refused) = &refused {
             front.failed(refused);
@@ -115,11 +119,11 @@ impl Request<'_> {
                 return Ok(Err(FailedAttempt::full()));
             }
         }
-        let Some(Permits { line, spare, .. }) = self.permits.as_deref_mut() else {
+        let Some(Permits { queue_name, spare, .. }) = self.permits.as_deref_mut() else {
             return self.attempt(fronts).await;
         };
-        let (line, spare) = (Arc::clone(line), std::mem::take(spare));
-        let keys = spare.into_iter().map(|number| key_of(&line, number));
+        let (queue_name, spare) = (Arc::clone(queue_name), std::mem::take(spare));
+        let keys = spare.into_iter().map(|number| key_of(&queue_name, number));
         let mut spares: FuturesUnordered<_> =
             keys.map(|key| self.ask_for_spare(key).boxed()).collect();
         let mut granted = Vec::new();
@@ -151,8 +155,8 @@ impl Request<'_> {
         drop(spares);
         let own = own.or_else(|failure| granted.pop().ok_or(failure));
         for Granted { in_transit, .. } in granted {
-            let turn = self.alone(&line_of_one_permit(&line), self.now())?.with(in_transit);
-            self.client.queues.give_permit(&line, self.wants(), turn);
+            let turn = self.alone(&queue_of_one_permit(&queue_name), self.now())?.with(in_transit);
+            self.client.queues.give_permit(&queue_name, self.wants(), turn);
         }
         Ok(own)
     }
@@ -163,11 +167,13 @@ impl Request<'_> {
     /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
     /// among them, if it has one.
     pub(super) async fn find_number(&mut self, front: &mut Front) -> Result<bool, LockError> {
-        let Some(Permits { line, count, .. }) = self.permits.as_deref() else { return Ok(true) };
-        let (line, count) = (Arc::clone(line), *count);
+        let Some(Permits { queue_name, count, .. }) = self.permits.as_deref() else {
+            return Ok(true);
+        };
+        let (queue_name, count) = (Arc::clone(queue_name), *count);
         let from = self.random(count);
         let nodes = Arc::clone(&self.client.nodes);
-        let Some(node) = permit_node(&nodes, &line, self.now()) else {
+        let Some(node) = permit_node(&nodes, &queue_name, self.now()) else {
             self.take_number(from);
             return Ok(true);
         };
@@ -214,8 +220,8 @@ impl Request<'_> {
 
     /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
-        let Some(Permits { line, .. }) = self.permits.as_deref() else { return };
-        self.key = key_of(line, number);
+        let Some(Permits { queue_name, .. }) = self.permits.as_deref() else { return };
+        self.key = key_of(queue_name, number);
     }
 
     fn random(&self, count: u32) -> u32 {
@@ -225,6 +231,6 @@ impl Request<'_> {
 }
 
 /// The key of the permit with this number.
-fn key_of(line: &str, number: u32) -> Arc<str> {
-    format!("{line}:{number}").into()
+fn key_of(queue_name: &str, number: u32) -> Arc<str> {
+    format!("{queue_name}:{number}").into()
 }

@@ -11,7 +11,7 @@ use crate::{
     clock::Moment,
     error::LockError,
     lease::Hold,
-    wait::{Front, line_of_one, line_of_readers},
+    wait::{Front, queue_of_one, queue_of_readers},
 };
 
 impl Request<'_> {
@@ -23,9 +23,9 @@ impl Request<'_> {
             ));
         }
         self.attempts = 1;
-        let mut front = self.alone(&line_of_one(&self.key), self.begun)?;
-        let line = line_of_readers(&self.key);
-        // When it joined the line.
+        let mut front = self.alone(&queue_of_one(&self.key), self.begun)?;
+        let queue_name = queue_of_readers(&self.key);
+        // When it joined the queue.
         let mut since = None;
         loop {
             let mut fronts = Fronts::one(front);
@@ -41,8 +41,8 @@ impl Request<'_> {
             }
             let now = self.now();
             front = match since {
-                None => self.turn(&line, now).await?,
-                Some(since) => self.turn_again(&line, since).await?,
+                None => self.turn(&queue_name, now).await?,
+                Some(since) => self.turn_again(&queue_name, since).await?,
             };
             since.get_or_insert(now);
             if !front.asks_beside() {

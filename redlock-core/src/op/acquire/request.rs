@@ -21,7 +21,7 @@ use crate::{
 /// The permits of a resource.
 pub(super) struct Permits {
     /// The beginning of their keys: the name of their queue.
-    pub(super) line: Arc<str>,
+    pub(super) queue_name: Arc<str>,
     pub(super) count: u32,
     /// The numbers of permits that were found for tasks behind this one.
     pub(super) spare: Vec<u32>,

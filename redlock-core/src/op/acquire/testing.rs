@@ -31,9 +31,10 @@ pub(super) fn permit_request<'a>(
 ) -> (Request<'a>, Front) {
     let mut request = request(client, terms);
     request.key = queue_keys::permit(&request.key, 0).into();
-    let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
-    let front = joins(&request, &line);
+    let queue_name: Arc<str> = queue_keys::queue_name(&request.key).into();
+    request.permits =
+        Some(Box::new(Permits { queue_name: Arc::clone(&queue_name), count, spare: Vec::new() }));
+    let front = joins(&request, &queue_name);
     (request, front)
 }
 
@@ -42,8 +43,8 @@ fn request<'a>(client: &'a Arc<Client>, terms: &'a Terms) -> Request<'a> {
     Request::new(client, Resources::One("r".to_owned()), terms, now, now)
 }
 
-fn joins(request: &Request<'_>, line: &Arc<str>) -> Front {
-    match request.client.queues.join(line, request.wants(), request.begun) {
+fn joins(request: &Request<'_>, queue_name: &Arc<str>) -> Front {
+    match request.client.queues.join(queue_name, request.wants(), request.begun) {
         Joined::First(front) => front,
         _ => panic!("another request is before it"),
     }

@@ -31,7 +31,7 @@ impl Queues {
         until: Moment,
     ) -> bool {
         // The queue of all permits says nothing of one of them.
-        let is_for_permits = queue_keys::is_line_of_permits(key);
+        let is_for_permits = queue_keys::is_queue_of_permits(key);
         let is_free = seen.left.is_zero() && !is_for_permits;
         self.locked(key, |inner| match seen.waiting.first() {
             Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),

@@ -145,7 +145,7 @@ async fn answers_from_before_the_lock_was_taken_are_forgotten() {
     drop(guard);
 }
 
-/// They have a line of their own, and its front has asked before it came there.
+/// They have a queue of their own, and its front has asked before it came there.
 #[tokio::test(start_paused = true)]
 async fn a_reader_and_a_request_for_a_permit_get_the_last_outcome_of_the_one_before() {
     let kinds: [fn(LockRequest) -> LockRequest; 2] =

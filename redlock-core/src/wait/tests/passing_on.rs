@@ -257,7 +257,7 @@ async fn a_hold_that_ends_before_its_queue_knows_it_does_not_block_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_comes_back_to_its_line_has_its_place_again_however_full_it_is() {
+async fn a_request_that_comes_back_to_its_queue_has_its_place_again_however_full_it_is() {
     let redlock = Redlock::builder().nodes(nodes(1)).max_waiters(2).build().unwrap();
     let queues = &redlock.client().queues;
     let wants = Wants::new(&redlock.client().settings.terms(&LockOptions::new()).unwrap(), false);
@@ -287,17 +287,17 @@ async fn a_request_that_comes_back_to_its_line_has_its_place_again_however_full_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_closed_gives_no_turns_beside_its_lines() {
+async fn a_client_that_is_closed_gives_no_turns_beside_its_queues() {
     let redlock = client(&nodes(1));
     let queues = &redlock.client().queues;
     let wants = Wants::new(&redlock.client().settings.terms(&LockOptions::new()).unwrap(), false);
     let (key, now) = (Arc::from("line"), redlock.client().nodes.clock.now());
     let _front = queues.rejoin(&key, wants, now);
     queues.close();
-    for line in [key, Arc::from("another")] {
-        let joined = queues.rejoin(&line, wants, now);
+    for queue_name in [key, Arc::from("another")] {
+        let joined = queues.rejoin(&queue_name, wants, now);
         assert!(matches!(joined, Joined::Refused(_)));
-        assert!(queues.alone(&line, now).is_none());
+        assert!(queues.alone(&queue_name, now).is_none());
     }
 }
 
@@ -310,12 +310,13 @@ async fn a_reader_that_is_refused_beside_the_front_again_and_again_keeps_its_pla
         tokio::spawn(redlock.lock("r").shared().wait(MINUTE).into_future());
         sleep(2 * MS).await;
     }
-    let (queues, line) = (&redlock.client().queues, crate::wait::line_of_readers("redlock:r"));
-    let next = queues.next_since(&line).unwrap();
+    let (queues, queue_name) =
+        (&redlock.client().queues, crate::wait::queue_of_readers("redlock:r"));
+    let next = queues.next_since(&queue_name).unwrap();
     for _ in 0..3 {
-        queues.let_readers_in(&line, 1, None);
-        assert!(queues.next_since(&line).unwrap() > next, "it asks");
+        queues.let_readers_in(&queue_name, 1, None);
+        assert!(queues.next_since(&queue_name).unwrap() > next, "it asks");
         sleep(MS).await;
-        assert_eq!(queues.next_since(&line), Some(next), "it is back");
+        assert_eq!(queues.next_since(&queue_name), Some(next), "it is back");
     }
 }

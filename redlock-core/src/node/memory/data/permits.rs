@@ -23,23 +23,23 @@ impl Data {
         keeps: Duration,
         told: &mut Pushes,
     ) -> Reply {
-        let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
-        let (had_turn, promised) = self.queues.promised(&line, &claim.value, now);
+        let (queue_name, now) = (queue_keys::queue_name(&claim.key).to_owned(), self.clock.now());
+        let (had_turn, promised) = self.queues.promised(&queue_name, &claim.value, now);
         let numbers = (0..count).map(|number| (from + number) % count);
-        let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
+        let is_free = |number: &u32| self.remaining(&format!("{queue_name}:{number}")).is_none();
         let all: Vec<u32> = numbers.filter(is_free).collect();
-        let is_spoken_for = |number: &u32| self.queues.is_spoken_for(&line, *number, now);
+        let is_spoken_for = |number: &u32| self.queues.is_spoken_for(&queue_name, *number, now);
         let mut free: Vec<u32> = all.iter().copied().filter(|it| !is_spoken_for(it)).collect();
         if had_turn && free.is_empty() {
             // The one that was released for it may be among them.
             free = all.into_iter().take(1).collect();
         }
-        let is_wanted = promised > 0 || self.queues.has_waiters(&line, now);
+        let is_wanted = promised > 0 || self.queues.has_waiters(&queue_name, now);
         if is_wanted && !had_turn && free.len() <= promised {
             return found(Vec::new());
         }
-        let others_ask = self.queues.others_ask(&line, asker, now);
-        let others_wait = self.queues.others_wait(&line, &claim.value, now);
+        let others_ask = self.queues.others_ask(&queue_name, asker, now);
+        let others_wait = self.queues.others_wait(&queue_name, &claim.value, now);
         let others = others_ask.max(others_wait).max(promised);
         let share = free.len().saturating_sub(promised) / (others + 1);
         let given = if others == 0 { most as usize } else { share.clamp(1, most as usize) };
@@ -49,7 +49,7 @@ impl Data {
             .flatten();
         free.truncate(given);
         if !free.is_empty() && !keeps.is_zero() {
-            self.queues.tells_of(&line, &free, now + keeps.as_secs_f64().min(RECENT));
+            self.queues.tells_of(&queue_name, &free, now + keeps.as_secs_f64().min(RECENT));
         }
         Reply::Permits { free, told: told.unwrap_or_default() }
     }

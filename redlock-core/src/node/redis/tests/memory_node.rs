@@ -112,9 +112,9 @@ impl Side {
     async fn act(&mut self, step: &Step, expires: bool) -> Result<Reply, NodeError> {
         let Step { client, lock, .. } = *step;
         let [key, rest @ ..] = &keys(lock)[..] else { unreachable!() };
-        let line = queue_keys::line(key).to_owned();
-        let former = |client| self.places.get(&(line.clone(), client)).copied().unwrap_or(0);
-        let number = self.numbers.get(&(line.clone(), client)).copied();
+        let queue_name = queue_keys::queue_name(key).to_owned();
+        let former = |client| self.places.get(&(queue_name.clone(), client)).copied().unwrap_or(0);
+        let number = self.numbers.get(&(queue_name.clone(), client)).copied();
         let long = |time: Duration| if expires || time != SHORT { time } else { LONG };
         let action = match step.what {
             What::Join(place, life, listens) => {
@@ -159,18 +159,18 @@ impl Side {
         let reply = within(sent).await.remove(0);
         match &reply {
             Ok(Reply::Queued { place, .. }) => {
-                self.places.insert((line, client), *place);
+                self.places.insert((queue_name, client), *place);
             }
             Ok(Reply::Numbered { first }) => {
                 let count = match action {
                     Action::GrantFenced { draw, .. } | Action::Redraw { draw, .. } => draw.count,
                     _ => 1,
                 };
-                self.numbers.insert((line, client), first + u64::from(count) - 1);
+                self.numbers.insert((queue_name, client), first + u64::from(count) - 1);
             }
             Ok(Reply::Done) => {
                 if let Action::Confirm(raise) = action {
-                    self.numbers.insert((line, client), raise.to);
+                    self.numbers.insert((queue_name, client), raise.to);
                 }
             }
             _ => {}

@@ -50,7 +50,7 @@ async fn warm_client(nodes: &[NodeSpec]) -> Redlock {
     redlock
 }
 
-/// A task behind the front of this line that wants a permit on these terms.
+/// A task behind the front of this queue that wants a permit on these terms.
 fn behind(client: &Client, front: &Front, options: &LockOptions) -> PendingTurn {
     let (wants, now) = (Wants::new(&terms(client, options), false), client.nodes.clock.now());
     let Joined::Waiting(pending) = client.queues.join(front.key(), wants, now) else {
@@ -196,16 +196,16 @@ async fn a_task_that_is_given_a_permit_too_late_goes_back_to_its_place() {
     let terms = terms(client, &LockOptions::new().permits(1));
     let now = client.nodes.clock.now();
     let request = Request::new(client, Resources::One("s".to_owned()), &terms, now, now);
-    let line: Arc<str> = queue_keys::line(&queue_keys::permit("redlock:r", 0)).into();
+    let queue_name: Arc<str> = queue_keys::queue_name(&queue_keys::permit("redlock:r", 0)).into();
     for _ in 0..3 {
         let key = queue_keys::permit(&request.key, 0).into();
         let Granted { in_transit, .. } = request.ask_for_spare(key).await.unwrap();
         sleep(TTL / 2).await;
         let turn = client.queues.alone(&"another".into(), client.nodes.clock.now()).unwrap();
-        client.queues.give_permit(&line, request.wants(), turn.with(in_transit));
-        assert_eq!(client.queues.served_with(&line, request.wants(), 9), 1);
+        client.queues.give_permit(&queue_name, request.wants(), turn.with(in_transit));
+        assert_eq!(client.queues.served_with(&queue_name, request.wants(), 9), 1);
         sleep(SECOND).await;
-        assert_eq!(client.queues.served_with(&line, request.wants(), 9), 2, "it is back");
+        assert_eq!(client.queues.served_with(&queue_name, request.wants(), 9), 2, "it is back");
         let requests: usize = redlock.waiting().iter().map(crate::Waiting::requests).sum();
         assert_eq!(requests, 3);
     }

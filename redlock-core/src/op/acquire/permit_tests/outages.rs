@@ -71,9 +71,10 @@ async fn an_outage_is_over_for_requests_behind_a_task_that_has_a_permit() {
     // The other client comes when no release gives it the turn.
     drop(held.pop());
     sleep(SECOND).await;
-    let line = queue_keys::permit(&ours.client().key(&name), 0);
+    let queue_name = queue_keys::permit(&ours.client().key(&name), 0);
     let value = format!("{:040}.other", 1);
-    let mut other = Entry::new(&theirs.client().nodes, &queue_keys::line(&line).into(), value);
+    let mut other =
+        Entry::new(&theirs.client().nodes, &queue_keys::queue_name(&queue_name).into(), value);
     assert!(matches!(other.report().await, Report::At(_)));
     nodes[1..].iter().for_each(MemoryNode::resume);
     let _first = timeout(3 * SECOND, first).await.unwrap().unwrap().unwrap();
