@@ -306,6 +306,9 @@ pub enum NodeErrorKind {
     Twin,
 }
 
+/// The longest text of a server, or of the application's own code, that becomes part of a reason, in characters.
+pub(crate) const MAX_REASON: usize = 240;
+
 impl NodeError {
     pub(crate) fn new(node: &Arc<str>, kind: NodeErrorKind, reason: impl Into<Arc<str>>) -> Self {
         let may_have_run = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Disconnected);

@@ -4,11 +4,10 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 
+use crate::error::MAX_REASON;
+
 /// The error of an application's own code.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The longest text of an application that is passed on.
-const MAX_REASON: usize = 240;
 
 /// A user and a password, as [`Node::credentials`](crate::Node::credentials) gives them.
 ///

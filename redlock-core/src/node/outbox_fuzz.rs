@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Action, Claim, CleanUp, Job, KeySet, ReplyTo, Restarts,
+    lanes::MAX_IN_BATCH,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
     queued::Queued,
@@ -109,7 +110,7 @@ impl Run {
 
     fn take(&mut self) {
         let (items, _) = self.outbox.take(&&self.now, Vec::new());
-        assert!(items.len() <= 256, "a batch of {}", items.len());
+        assert!(items.len() <= MAX_IN_BATCH, "a batch of {}", items.len());
         for item in &items {
             let Some(fate) = self.fate_of(item) else { continue };
             match item.job.action {

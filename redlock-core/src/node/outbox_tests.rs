@@ -8,9 +8,11 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, KeySet, Listens, Raise, Reply,
     ReplySink, ReplyTo, Restarts, deliver,
+    lanes::MAX_IN_BATCH,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
     queued::Queued,
+    window::MAX_IN_FLIGHT,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},
@@ -22,8 +24,6 @@ const TTL: Duration = Duration::from_secs(1);
 const GRANT: Action = Action::Grant { ttl: TTL };
 const EXTEND: Action = Action::Extend { ttl: TTL };
 const HEAL: Action = Action::Heal { ttl: TTL };
-const MAX_IN_FLIGHT: usize = 512;
-const MAX_IN_BATCH: usize = 256;
 
 fn at(ms: u64) -> Moment {
     Moment::ORIGIN + Duration::from_millis(ms)

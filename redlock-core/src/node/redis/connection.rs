@@ -23,7 +23,7 @@ use futures_util::future::BoxFuture;
 use super::{
     batch::Batch,
     exchange::{Exchange, Pushed},
-    transport::CloseReason,
+    transport::{CloseReason, RUNTIME_ENDED},
 };
 use crate::{
     error::NodeError,
@@ -153,7 +153,7 @@ struct Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.channel.close("its tokio runtime ended");
+        self.channel.close(RUNTIME_ENDED);
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     handshake::Handshake,
     loan::{self, Allowance},
     opener::Opener,
-    transport::{CloseReason, NOT_REDIS},
+    transport::{CloseReason, NOT_REDIS, RUNTIME_ENDED},
     url::{Address, Login},
 };
 use crate::{
@@ -107,7 +107,7 @@ impl ControlConnection {
         };
         match timeout(access.limit, asking).await {
             Ok(Ok(Ok(answers))) => return answers,
-            Ok(Err(_)) => return Err("its tokio runtime ended".to_owned()),
+            Ok(Err(_)) => return Err(RUNTIME_ENDED.to_owned()),
             Ok(Ok(Err(_))) | Err(_) => {}
         }
         if !has_turn {

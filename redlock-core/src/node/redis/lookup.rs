@@ -14,6 +14,7 @@ use std::{
 use futures_util::future::{FutureExt, Shared};
 use tokio::sync::oneshot;
 
+use super::transport::RUNTIME_ENDED;
 use crate::sync::Mutex;
 
 /// The addresses, without a port.
@@ -60,7 +61,7 @@ impl Lookups {
         }
         let answer = match self.join(host).await {
             Ok(answer) => answer.map_err(|why| why.to_string()),
-            Err(_) => Err("its tokio runtime ended".to_owned()),
+            Err(_) => Err(RUNTIME_ENDED.to_owned()),
         };
         let found = answer.map_err(|why| format!("cannot resolve {host}: {why}"))?;
         let mut found = found.to_vec();

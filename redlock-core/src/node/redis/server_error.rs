@@ -2,10 +2,7 @@
 
 use redis::{ServerError, Value};
 
-use crate::error::Cause;
-
-/// The longest text of a server that is passed on.
-const MAX_REASON: usize = 240;
+use crate::error::{Cause, MAX_REASON};
 
 /// The code of an error. A script's error has the code of the command that failed in it.
 fn code(error: &ServerError) -> &str {

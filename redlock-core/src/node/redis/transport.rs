@@ -12,6 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{server_error, socket::Socket};
 
+/// Why a connection ended whose runtime has ended.
+pub(super) const RUNTIME_ENDED: &str = "its tokio runtime ended";
+
 /// Why a connection ended on which the server sent something that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
 
@@ -61,7 +64,7 @@ impl CloseReason {
     pub(super) fn reason(&self) -> Arc<str> {
         // The reason is unset when the driver was dropped in the middle: a runtime does that when
         // it ends.
-        self.0.get().map_or_else(|| Arc::from("its tokio runtime ended"), Arc::clone)
+        self.0.get().map_or_else(|| Arc::from(RUNTIME_ENDED), Arc::clone)
     }
 }
 

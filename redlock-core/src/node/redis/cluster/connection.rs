@@ -17,7 +17,7 @@ use crate::{
     node::{
         Command, Connection, Remaining, Reply, Sender,
         backoff::Backoff,
-        redis::{connection::TAKEN_OVER, exchange::Pushed},
+        redis::{connection::TAKEN_OVER, exchange::Pushed, transport::RUNTIME_ENDED},
     },
     sync::Mutex,
     telemetry,
@@ -133,7 +133,7 @@ struct Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.members.lock().end("its tokio runtime ended");
+        self.members.lock().end(RUNTIME_ENDED);
     }
 }
 

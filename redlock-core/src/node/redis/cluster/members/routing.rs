@@ -18,6 +18,7 @@ use crate::{
             batch::Batch,
             calls::Redirected,
             cluster::{slots::slot_of, topology::MemberAddress},
+            transport::RUNTIME_ENDED,
         },
     },
 };
@@ -102,8 +103,7 @@ impl Members {
         if self.is_parting && !batch.commands.get(place).is_some_and(removes) {
             // Its release may have gone to the member that redirects, and may get no answer. Behind it, a vote would
             // stay for its ttl.
-            let reason = "its tokio runtime ended";
-            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
+            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, RUNTIME_ENDED);
             batch.answer(place, Err(error));
             return;
         }
