@@ -14,7 +14,7 @@
 //! # Ok::<(), redlock_core::LockError>(()) }).unwrap();
 //! ```
 //!
-//! It needs a tokio runtime with timers and IO (`enable_all`), and Rust 1.88 or newer.
+//! The crate needs a tokio runtime with timers and IO (`enable_all`), and Rust 1.88 or newer.
 //!
 //! # The guarantee, and its limits
 //!
@@ -77,7 +77,7 @@
 //! | `redlock_node_sits_out_until_seconds` | gauge | `node` | the Unix time until which the node gives no votes after a restart, or 0: the latest that any client has |
 //! | `redlock_node_round_trip_seconds` | histogram | `node` | from sending commands to the node's answer |
 //! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that were sent and failed, by [`NodeErrorKind`]: `timeout`, `disconnected` and `server`; of a member of a cluster `down` and `sits_out`, too. A command that is not sent, because the node is down or sits out, does not count |
-//! | `redlock_node_odd_expiries_total` | counter | `node` | keys of held locks that were gone, or had another remaining time than they were given, when the node was asked: deleted or evicted keys, or a clock that was set |
+//! | `redlock_node_odd_expiries_total` | counter | `node` | keys of held locks that were gone, or had an unexpected remaining time, when the node was asked: the key was deleted or evicted, or a clock was set |
 //! | `redlock_node_pending_cleanups` | gauge | `node` | deletes of all clients that the node has not confirmed yet |
 //!
 //! `label` is the value of [`LockRequest::label`]. Without one it is the template in annotations, and empty for other
@@ -101,7 +101,7 @@
 //! | `stands_still` | the lock looks free, and the clients before this one do not take it |
 //! | `notified` | the lock became free on a quorum of nodes |
 //! | `due` | no node pushes, and it is time for the next attempt; or the last attempt is due |
-//! | `again` | it is time for an attempt that is no retry, sooner than `retry_delay`: the last one had no quorum, or the request is for a permit or a reader's part, of which nodes do not tell all |
+//! | `again` | it is time for an extra attempt before the next retry: the last attempt had no quorum, or the request is for a permit or as a reader, and nodes do not push every chance to get those |
 //! | `hurried` | a request behind it in this process would have asked by now |
 //! | `behind` | its time is up while other clients are before it: it gives up |
 //!

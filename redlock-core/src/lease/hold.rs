@@ -206,7 +206,8 @@ impl Hold {
         if !room() {
             return Upkeep::Waits { end: state.end_at(reading) };
         }
-        // Chance enough, and the same in each run of the simulation: a hold has no entropy of its own.
+        // A hold has no source of random numbers. A hash is random enough here, and is the same in each run of the
+        // simulation.
         let chance = FixedState::default().hash_one((self.id, reading.now.as_nanos()));
         let share =
             f64::from(u32::try_from(chance >> 32).unwrap_or_default()) / f64::from(u32::MAX);

@@ -110,8 +110,8 @@ impl Renewal {
         let in_time = hold.renewed(self.start, self.ttl, self.asked, Arc::clone(round), reading);
         hold.metered.renewal(if in_time { "renewed" } else { "late" });
         if in_time {
-            // The task would look again when this renewal had to be repeated. With a short ttl, the next
-            // one is due before that.
+            // Otherwise the task would look again only when this renewal would be repeated. With a short ttl, the
+            // next renewal is due before that.
             leases.registry.schedule(hold.id, hold.due_at(reading));
         }
         leases.heal(hold, round);

@@ -121,7 +121,7 @@ async fn tend(
     pulse: Pulse,
 ) {
     let mut before = clock.read();
-    // What the holds have been looked at with.
+    // The reading at which all holds were last queued for a look.
     let mut seen = before;
     // The clock may have jumped between the last look of the task before this one and now.
     shared.doubt_all(before).await;

@@ -156,14 +156,14 @@ impl HoldState {
         matches!(self.phase, Phase::Doubtful { renewal_sent: None })
     }
 
-    /// Whether the renewal that it gets from time to time is due. A doubt asks for one by itself.
+    /// Whether the regular renewal of the hold is due. A hold in doubt waits for a renewal of its own.
     pub(super) fn wants_renewal(&self, now: Moment) -> bool {
         now >= self.renew_at && !self.is_unasked()
     }
 
-    /// Plans the next renewal, as the one that is due is sent now. Unknown keeps the old deadline
-    /// and tries again (rule 7), up to a half later by a `share` that changes each time: whatever cuts the connections
-    /// at a regular pace must not cut off each of them.
+    /// Plans the renewal after the one that is sent now, in case the outcome of that one stays unknown (rule 7). A
+    /// `share` that changes each time puts the renewal off by up to half a pause. Otherwise, a fault that cuts the
+    /// connections at a regular pace could cut off every renewal.
     pub(super) fn renew_again_after(&mut self, now: Moment, least: Duration, share: f64) {
         let pause = (self.renewal_ttl / 25).max(least);
         self.renew_at = now + pause.saturating_add((pause / 2).mul_f64(share));

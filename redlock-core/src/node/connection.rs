@@ -83,8 +83,8 @@ pub(crate) trait Sender: Send + Sync + 'static {
         Remaining::Nothing
     }
 
-    /// Writes nothing more, because another task has taken the node over. What was written may still run: the next task
-    /// sends what is owed on a connection of its own, twice (rule 5).
+    /// Writes nothing more, because another task has taken the node over. What was written may still run. So the next
+    /// task sends each delete that is owed twice, on its own connection (rule 5).
     fn close(&self) {}
 
     /// Whether the task that waits for the end of the connection is woken by answers, even to

@@ -2,7 +2,7 @@
 
 use tokio::{runtime::Handle, task::yield_now};
 
-/// How often other tasks run at most where some of them run on other threads.
+/// How often other tasks get to run at most, on a runtime with several threads.
 const TURNS: usize = 4;
 
 /// How often other tasks run at most before the commands of a crowd are sent. On one thread, each of them

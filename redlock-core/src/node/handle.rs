@@ -20,8 +20,8 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
-/// Ends the background task when the last client has gone and no delete is owed any more. For a
-/// node that stays away, that is once no key of theirs can be left there.
+/// Ends the background task when the last client has gone and no delete is owed any more. If the node stays away, the
+/// task ends once every key of these clients must have expired there.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
@@ -110,7 +110,7 @@ impl NodeHandle {
         let (may_gather, had_ready) = (outbox.lanes.may_gather(), outbox.lanes.has_ready());
         let renews = job.action.renews();
         let mut early = outbox.put(&shared.name, job, reply_to, now);
-        // A job that may leave already has woken the supervisor, which may let the jobs gather.
+        // If a job could leave before this one came, the supervisor was woken for it, and may be gathering jobs.
         let is_ready = !had_ready && outbox.lanes.has_ready();
         let presses = first || is_ready || may_gather && !outbox.lanes.may_gather();
         drop(outbox);
@@ -195,8 +195,8 @@ impl NodeHandle {
 
     /// Whether it refuses for now the keys whose queue has a name with this hash, for example because it has no memory
     /// left.
-    pub(crate) fn refuses(&self, line: u64) -> bool {
-        self.shared().refusals.has(line, || self.now())
+    pub(crate) fn refuses(&self, queue_hash: u64) -> bool {
+        self.shared().refusals.has(queue_hash, || self.now())
     }
 
     /// A number that all clients have for this server: from its run id, or from its address where

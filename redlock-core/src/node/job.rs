@@ -113,8 +113,8 @@ impl Job {
         matches!(self.purpose, Purpose::Leave { is_silent: true, .. })
     }
 
-    /// Whether this takes a waiter out of a queue whose entries have expired, as far as they were not renewed
-    /// since.
+    /// Whether this is a leave that comes so late that the entry of the waiter has expired, unless a join has renewed
+    /// it since.
     pub(super) fn leaves_late(&self, now: Moment) -> bool {
         matches!(self.purpose, Purpose::Leave { until, .. } if until <= now)
     }

@@ -20,8 +20,8 @@ use crate::{
     error::{NodeError, NodeErrorKind},
 };
 
-/// How many joins and watches leave with a batch that has room, although grants fill the window, which may be an eighth
-/// larger for them: a waiter whose reports do not leave loses its place.
+/// How many joins and watches leave with a batch that has room, even if grants fill the window. For these few, the
+/// window is an eighth larger. Otherwise the reports of a waiter might not leave, and the waiter would lose its place.
 pub(super) const MIN_WATCHING: usize = 8;
 
 /// The most commands in a batch.

@@ -123,7 +123,7 @@ fn note_owed(
             Err(error) if is_of_member(error) => {
                 outbox.owe(Arc::clone(&item.job), **now + outbox::PAUSE);
             }
-            // On this connection, a waiter leaves behind its join, however late.
+            // On this connection, the node runs the leave after the join of the same waiter, even if it runs both late.
             Err(error) if !is_key && is_timeout(error) => {
                 outbox.leave_unheard(Arc::clone(&item.job));
             }

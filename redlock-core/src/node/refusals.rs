@@ -25,7 +25,8 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// take theirs, and clients that want only those would know nothing of it.
 const PARTS: usize = 64;
 
-/// No key of a part was refused. A client may be younger than [`AGAIN`].
+/// No key of a part was refused. Zero cannot say this: on a clock that began less than [`AGAIN`] ago, it would read as
+/// a recent refusal.
 const NEVER: u64 = u64::MAX;
 
 pub(super) struct Refusals {

@@ -11,8 +11,8 @@ pub(super) struct RoundTrip(AtomicU64);
 /// A longer sample counts for one eighth, as in TCP (RFC 6298): a node is late now and then.
 const LONGER: u64 = 8;
 
-/// A shorter sample counts for one half: no answer comes too early. A client that remembered an outage for
-/// dozens of answers would let other clients pass it for as long.
+/// A shorter sample counts for one half, because no answer comes too early. If an outage kept the round trip long for
+/// dozens of answers, other clients would pass this client for as long.
 const SHORTER: u64 = 2;
 
 impl RoundTrip {

@@ -112,7 +112,8 @@ pub(super) fn begin(shared: &Shared, pulse: &Pulse) {
         (sender, (parting, unanswered))
     };
     if let Some(sender) = sender {
-        // Its runtime may go on. What it has yet to send, or would send again, would come behind deletes of the next.
+        // The runtime of the previous task may go on. What that task has yet to send, or would send again, would
+        // arrive after the deletes of this task.
         sender.close();
     }
     shared.announce();
@@ -147,7 +148,7 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     }
 }
 
-/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `tells` when it pushes changes
+/// Marks the node as up. Before its first vote, decides whether it sits out (rule 16). `tells` when it pushes changes
 /// of keys, and `replaced` when the end of the previous connection was not reported, or the node has yet to answer.
 fn admit(task: Task<'_>, identity: &Identity, tells: bool, replaced: bool, now: Moment) {
     let shared = task.shared;

@@ -156,7 +156,8 @@ impl Request<'_> {
         }
     }
 
-    /// Waits for the turn in a queue that the request joined at `since`, and that it has left with another turn.
+    /// Waits for the turn in a queue once more. The request joined that queue at `since`, and left it with a turn that
+    /// did not bring the lock. It gets its old place back.
     async fn turn_again(&mut self, key: &Arc<str>, since: Moment) -> Result<Front, LockError> {
         match self.client.queues.rejoin(key, self.wants(), since) {
             Joined::First(front) => Ok(front),
@@ -251,7 +252,8 @@ impl Request<'_> {
                     let failure = Arc::new(failure);
                     fronts.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {
-                        // A node does not push this client's own changes to it.
+                        // The attempt may have set and deleted keys. A node does not push these changes to the
+                        // client that made them, and may no longer track the key for it: a new watch is needed.
                         self.watch = None;
                     }
                     Box::pin(self.pause(fronts, Some(&failure))).await?;
@@ -311,7 +313,7 @@ impl Request<'_> {
             }
             Chance::Behind => return Err(self.out_of_time(failure)),
             Chance::Turn if self.permits.is_some() => {
-                // The node that gives the turns may have forgotten the permits, or others may be away.
+                // The node that gives the turns may have forgotten the permits, or other nodes may be away.
                 let in_vain = failure.is_some_and(|failure| failure.was_asked || failure.no_quorum);
                 self.hesitate(fronts, in_vain && self.last == Some(chance)).await?;
             }

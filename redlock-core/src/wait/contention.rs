@@ -60,8 +60,8 @@ impl Contention {
         }
     }
 
-    /// Notes that clients wait, as a node has shown. `idle` is the first of them where it showed that the lock is free.
-    /// Whether they go first: one of them has its turn until `turn`.
+    /// Notes that a node has shown clients that wait. `idle` is the first of them, if the node also showed that the
+    /// lock is free. Returns whether these clients go first. If they do, one of them has its turn until `turn`.
     pub(super) fn looked(
         &mut self,
         key: &Arc<str>,

@@ -56,13 +56,13 @@ pub(crate) fn delete(
     let nodes = queues.nodes();
     let round = Round::new(&nodes.names, settles);
     let claim = &lease.claim;
-    // A job may be sent by a task that read the clock before this one: it must not find a `min_hold` where
-    // there is none.
+    // A task with an earlier reading of the clock may send the job. It must not take a `min_hold` that is over for
+    // one that goes on.
     let stays = keep_until > now;
     let keep_until = if stays { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
-    // A turn cannot be used before the keys are gone. Without one, an answer says nothing of the queue.
+    // While the keys stay, no client could use a turn, so none is given. The answer then says nothing of the queue.
     let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| was_held && !stays));
     if was_held && stays {
         delete_when_over(queues, lease, keep_until, now);

@@ -87,9 +87,9 @@ pub(crate) struct Entry {
     cut_off_at: Option<Moment>,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
-    /// No task of this client is to hear that the turn which it passes on is its own.
+    /// If the turn that this entry passes on goes to another waiter of this client, that waiter is not told.
     leaves_silently: bool,
-    /// What follows if the node that keeps it says, as it leaves, that no other client waits.
+    /// Called if the node that keeps the entry says, when the entry leaves, that no other client waits.
     none_waits: Option<Box<dyn Fn() + Send + Sync>>,
     _metered: metrics::Counted,
 }
@@ -137,8 +137,8 @@ impl Entry {
         }
     }
 
-    /// Has the next report listen again, because this waiter may have been given the turn by a question of its own. A
-    /// node does not push to a client what that client does, and forgets that it listens.
+    /// Makes the next report listen again. A question of this client may have given the turn to this very waiter. A
+    /// node does not push to a client what that client itself has caused, and stops tracking the key for it.
     pub(crate) fn listen_again(&mut self) {
         self.reports = 0;
     }
@@ -270,7 +270,7 @@ impl Entry {
     /// Sends a report, unless this node has yet to answer the one before: in a crowd, reports wait for a long time before
     /// they are sent, and each waiter would have more and more of them (rule 18).
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
-        // The one before may not listen for what this one has to, or may be for the node before.
+        // The report before may listen for less than this one has to, or may have gone to another node.
         let may_stand_in = self.reports != 0;
         if !may_stand_in {
             self.gives_up_answer();

@@ -78,8 +78,8 @@ impl<T> Queue<T> {
         self.waiting.insert(ahead, Arc::clone(waiter));
     }
 
-    /// Takes a waiter out, if it is there. The waiters are about in the order in which they came, and a crowd may
-    /// leave in any order: the search begins near the place.
+    /// Takes a waiter out, if it is there. The waiters stand roughly in the order in which they came, and a crowd may
+    /// leave in any order: the search begins near the expected place.
     pub(super) fn take_out(&mut self, waiter: &Arc<Waiter<T>>) {
         let near = self.waiting.partition_point(|other| other.since < waiter.since);
         let mut places = (near..self.waiting.len()).chain((0..near).rev());

@@ -7,8 +7,8 @@ use crate::clock::Moment;
 
 /// A turn that the queue shows, and when it began.
 ///
-/// A client that has its turn may be far away. It would lose each of its turns to a client that is near, sees the free
-/// lock and asks at once.
+/// A client that has its turn may be far away. A client that is near would see the free lock, ask at once, and take
+/// the lock in each turn of the client that is far away.
 #[derive(Debug, Default)]
 pub(crate) struct ShownTurn {
     /// When the waiter was told that it is the next: since then, another client has its turn.

@@ -39,7 +39,8 @@ impl PendingTurn {
             // A runtime that ended took the client's tasks with it: the waiter starts them again
             // (rule 13).
             self.queues.leases.ensure_running();
-            // One that stands still looks at no hold: the hold before this waiter ends all the same.
+            // A runtime that stands still does not look at the hold before this waiter. A standby on the runtime of
+            // the waiter ends that hold in time.
             self.queues.leases.stand_by();
             match self.waiter.take() {
                 Some(turn) => Poll::Ready(turn),
@@ -207,8 +208,8 @@ impl Front {
         async move { hurried(&queues, &key, pace).await }
     }
 
-    /// Answers each request behind it that tries only once when that would have asked by now, for as long as this is
-    /// polled.
+    /// While this is polled, answers each request behind the front that tries only once, by the time when the request
+    /// would have asked itself.
     pub(crate) fn refusing_single_tries(&self) -> impl Future<Output = ()> + Send + 'static {
         let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
@@ -224,7 +225,7 @@ impl Front {
         self.queues.refuse_single_tries(&self.key);
     }
 
-    /// Notes that a node said so: no other client has its turn.
+    /// Notes that a node has said that no other client has its turn.
     pub(crate) fn no_turn_is_out(&self) {
         self.queues.no_turn_is_out(&self.key, self.queues.nodes().clock.now());
     }

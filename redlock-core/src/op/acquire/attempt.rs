@@ -19,8 +19,8 @@ use crate::{
     wait::{FailedAttempt, MIN_PAUSE},
 };
 
-/// The shortest time that a caller waits for its place with its first attempt, where more callers come than the
-/// processor serves. A crowd that does not wait for locks is served as well.
+/// A first attempt may wait for admission at least this long, even if the `wait` of its request is shorter or zero.
+/// Where more callers come than the processor can serve, a crowd with a short `wait` would otherwise fail unasked.
 const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 /// An attempt whose question was sent.

@@ -70,9 +70,9 @@ pub(super) struct Barrier {
 #[derive(Default)]
 struct Answers {
     awaited: AtomicUsize,
-    /// When it was raised last, it came to stand on a node.
+    /// A node has the barrier, or may have it, since it was raised last.
     is_up: AtomicBool,
-    /// It may stand on a node, from an earlier time too.
+    /// A node may have the barrier, since it was raised last or from an earlier time.
     may_stand: AtomicBool,
 }
 

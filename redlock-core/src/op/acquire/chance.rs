@@ -102,8 +102,8 @@ impl Request<'_> {
         }
     }
 
-    /// Notes that it has lost a place further in front. A barrier at that place would hold up the readers that it
-    /// waits for.
+    /// Notes that other clients are before this one. If it has lost an earlier place, its barrier still names that
+    /// place, and would hold up the readers that it now waits for. So the barrier is lowered.
     fn falls_back(&mut self, front: &mut Front, key: &Arc<str>) {
         front.follow_lock(false);
         self.watch = None;
@@ -154,8 +154,8 @@ impl Request<'_> {
         place: u64,
         insists: bool,
     ) -> Result<(), LockError> {
-        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and
-        // lower it a moment later.
+        // A writer without the time for a place would replace the barrier of a waiting writer that has no place
+        // either, and lower it a moment later.
         let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
         if self.terms.has_several() || hardly_waits {
             return Ok(());

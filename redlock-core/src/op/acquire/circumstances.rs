@@ -41,8 +41,8 @@ pub(super) struct Circumstances {
     /// A node granted the lock while others refused it. Such a node says nothing of the holder: only a
     /// quorum of nodes can tell when the lock is free.
     pub(super) is_split: bool,
-    /// When to ask once more, and the reason, if the last attempt had no quorum. The requests behind this one are told
-    /// so until then, however well the nodes are again.
+    /// When to ask once more, and the reason, if the last attempt had no quorum. Until then, the requests behind this
+    /// one are told that there is no quorum, even if the nodes have recovered.
     pub(super) asks_again: Option<(Moment, Chance)>,
     /// Until then no notification of a watch counts.
     pub(super) deaf_until: Moment,
@@ -55,7 +55,8 @@ pub(super) struct Circumstances {
 }
 
 impl Circumstances {
-    /// Why the client asks so long after the last attempt. It is no retry before the request would retry.
+    /// The reason for an attempt that is made after this long, because it is time. Before `polls` is over, the attempt
+    /// does not count as a retry.
     pub(super) fn time_to_ask(&self, after: Duration) -> Chance {
         if after < self.polls { Chance::Again } else { Chance::Due }
     }

@@ -1,4 +1,4 @@
-//! How far a client relies on the node of the queue when that says that the lock is free. Pure.
+//! How far a client relies on the queue node when that node says that the lock is free. Pure.
 //!
 //! The node may have forgotten the holder: it restarted empty and is trusted, or the holder's `SET` did not
 //! reach it. It goes on saying so until the holder renews the lock there. All waiters would ask in vain, again
@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{retries::Chance, target::Target};
 use crate::wait::{REFRESH, grace};
 
-/// The longest pause between two attempts for which nothing speaks but that node. A release is heard of
-/// without it: the front watches all nodes.
+/// The longest pause between two attempts that only the word of that node suggests. A release is noticed all the
+/// same: the front watches all nodes.
 const MAX_DOUBT: Duration = Duration::from_secs(20);
 
 /// The number of attempts in a row that followed from the word of that node alone.
@@ -40,7 +40,7 @@ impl Distrust {
         self.since_second(grace(round_trip), target).unwrap_or_default()
     }
 
-    /// How long such a lock stays free before a client asks that has others before it.
+    /// How long the lock has to look free before a client asks that has other clients before it.
     pub(super) fn patience(self, target: Target) -> Duration {
         match self.in_vain {
             0 => Duration::ZERO,
@@ -50,7 +50,7 @@ impl Distrust {
 
     /// A span after the second attempt in vain, doubled for each one since.
     fn since_second(self, span: Duration, target: Target) -> Option<Duration> {
-        // A reader asks at each report as it is.
+        // A reader asks at each report anyway.
         let most = if target.queue_node_suffices() { MAX_DOUBT } else { REFRESH };
         let times = 2_u32.saturating_pow(self.in_vain.checked_sub(2)?);
         Some(span.saturating_mul(times).min(most))

@@ -2,7 +2,7 @@
 //! when a lease that passes from task to task has used them up.
 //!
 //! The token is the largest number among the answers of a quorum. It is final if a quorum has given
-//! this same number: then each later holder asks a node that counts on from it. If not, each node
+//! this very number: the quorum of each later holder then has a node that counts on from it. If not, each node
 //! that gave a smaller number is told the largest (`Confirm`), on condition that no number was
 //! drawn there since. The lock is acquired only with a quorum of confirmations. Both conditions
 //! are needed: without a quorum of confirmations, or if a node confirmed after it had given numbers to another client,

@@ -32,9 +32,9 @@ impl Request<'_> {
         if is_busy { Err(self.no_turn(&NoTurn::Busy)) } else { Ok(()) }
     }
 
-    /// Asks whether clients in this queue go before a request that has no place there: no client gives it the turn.
-    /// Several clients that only try once would take the lock from the first waiter again and again: of each
-    /// release, only the client that releases hears that another one waits.
+    /// Asks whether clients in this queue go before this request. The request has no place there, so no client gives it
+    /// the turn. Without this look, clients that only try once would take the lock from the first waiter again and
+    /// again: after a release, only the client that released the lock is told that another one waits.
     pub(super) async fn others_go_first(&self, queue_name: &Arc<str>) -> Result<bool, LockError> {
         let (nodes, queues) = (&self.client.nodes, &self.client.queues);
         let Some(node) = queue_node(nodes, queue_name) else { return Ok(false) };

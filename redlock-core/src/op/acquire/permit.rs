@@ -57,7 +57,7 @@ impl Request<'_> {
             let mut fronts =
                 Fronts::one(self.alone(&queue_of_one_permit(&queue_name), self.begun)?);
             self.attempts = 1;
-            // A client that has its turn has it for one permit. The node knows whether others are free.
+            // If another client has its turn, one permit is kept for it. Only the node knows whether others are free.
             let is_one_kept = queues.turn_of_others(&queue_name, self.now()).is_some();
             let may_ask = !is_one_kept || Box::pin(self.find_number(&mut fronts.first)).await?;
             let tries = if may_ask { MAX_TRIES } else { 0 };
@@ -140,8 +140,8 @@ impl Request<'_> {
         if own.is_ok()
             && let Some(entry) = fronts.first.entry.take()
         {
-            // Before anything is awaited: if this is dropped there, the release of its permit gives the turn to another
-            // client, and the entry would give another one.
+            // The entry ends before anything is awaited. If this future is dropped at an await, the release of its
+            // permit gives the turn to one client, and the drop of the entry would give it to another one as well.
             entry.acquired();
         }
         // Nodes that were asked together answer together.

@@ -30,7 +30,7 @@ impl Request<'_> {
             if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off()) {
                 entry.leave_to_others();
             }
-            // Nor the readers: a node that gives it no vote would raise its barrier all the same.
+            // It must not hold up readers either: a node that gives it no vote would still raise its barrier.
             self.barriers = None;
         } else if front.entry.is_none() && self.may_queue(given.begun, given.end) {
             front.entry = Some(Box::new(self.entry(key)?));
@@ -38,8 +38,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Joins the queue between clients before another key of a set, or reports to it, ahead of the wait for that key
-    /// ([`chance`](Self::chance)), which takes the answer.
+    /// Sends a join or a report to the queue of another key of a set, before the set waits for that key. That wait
+    /// ([`chance`](Self::chance)) takes the answer.
     pub(super) fn ask_ahead(&self, front: &mut Front, pause: &Pause<'_>) -> Result<(), LockError> {
         if !pause.has_quorum() {
             return Ok(());
@@ -138,8 +138,8 @@ impl Request<'_> {
             Signal::Turn | Signal::Next | Signal::Near => self.distrust.clear(),
             Signal::Changed | Signal::Moved => {}
         }
-        // Another client has its turn. A watch from before it came back to its place tells that the lock is free
-        // until it has taken it. A reader asks at once.
+        // Another client has its turn. A watch that began earlier reports the lock as free until that client has
+        // taken it, so the watch is dropped. A reader does not wait for that client: it asks at once.
         if signal == Signal::Next && !self.terms.shared {
             self.watch = None;
         }

@@ -20,8 +20,8 @@ pub(super) enum Chance {
     Notified,
     /// It is time: no node pushes, or this is the last attempt.
     Due,
-    /// It is time to see whether the quorum that the last attempt lacked is back, or whether what no push tells of
-    /// is free, sooner than the request would retry.
+    /// It is time for an extra attempt before the next retry: the quorum that the last attempt lacked may be back, or
+    /// something may be free that no push tells of.
     Again,
     /// A request behind it in this process would have asked by now.
     Hurried,
@@ -57,9 +57,9 @@ pub(super) struct Retries<'a> {
     terms: &'a Terms,
     /// When the nodes were connected, or connecting had failed. `wait` counts from here.
     begun: Moment,
-    /// When the last retry was counted, later by the time that attempts have taken since.
+    /// When the last retry was counted, moved forward by the time that attempts have taken since.
     counted: Moment,
-    /// When the attempt began whose time is still to be left out.
+    /// When the last attempt began or ended. The time of an attempt is no part of a retry.
     asks_since: Moment,
     spent: u32,
 }

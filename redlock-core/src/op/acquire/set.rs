@@ -28,7 +28,8 @@ struct Ahead {
     count: usize,
     /// The last of their places; zero before any.
     last: usize,
-    /// Until then, an answer is that of the next report.
+    /// Until then, the answer to a report that was sent ahead serves as the answer to the next report. Later it is
+    /// out of date.
     until: Moment,
 }
 
@@ -76,9 +77,9 @@ impl Request<'_> {
         let mut chance = Chance::Due;
         for place in 0..places {
             let is_last = place + 1 == places;
-            // An earlier lock that looks free is believed: another lock of the set may have been
-            // refused a moment ago. If all of them look free, the first answer for the last lock is
-            // doubted, should the attempt before have followed from such an answer.
+            // A lock before the last one is believed when it looks free: the last attempt may have been
+            // refused because of another lock of the set. If every lock looks free, and the last attempt
+            // already followed from such answers, the first answer for the last lock is doubted.
             let last = pause.last.filter(|_| is_last && !has_waited);
             let begun = self.now();
             let (Some(front), others) = fronts.split(place) else { continue };

@@ -210,7 +210,7 @@ impl Waiting {
             return Conclusion::End(Chance::Turn);
         }
         if target.shows_in_queue() {
-            // A client whose last attempt failed is not told twice.
+            // The first answer after a failed attempt may only repeat what misled that attempt.
             let is_doubted = turn_of_others.is_some()
                 || is_first_report && (is_split || was_misled)
                 || now < begun + distrust.pause(round_trip, target);
@@ -226,13 +226,14 @@ impl Waiting {
                 _ => self.stands_still = None,
             }
             if let Some(until) = turn_of_others.filter(|_| position.left.is_none()) {
-                // The first news of a watch would be that this client takes the lock.
+                // Before that, a watch would only report that the client with the turn takes the lock.
                 self.watch_at = self.watch_at.max(until);
             }
         }
         self.report_at = now + self.refresh(position, reported);
         if let Some((asks_at, chance)) = self.given.asks_again.filter(|_| position.left.is_some()) {
-            // It has kept its place. That the lock is held is to be known to the requests behind it.
+            // The client kept its place while it had no quorum. It asks once more, so that the requests behind it
+            // learn that the lock is held: until then, they are told that there is no quorum.
             if now >= asks_at {
                 return Conclusion::End(chance);
             }

@@ -25,7 +25,7 @@ pub(in crate::op::acquire) enum WatchState {
     None,
     /// The node that keeps the queue tells of them, and no other node.
     QueueNode,
-    /// A quorum of nodes will not report a change.
+    /// Fewer nodes than a quorum would report a change.
     Unarmed,
     Armed,
 }
