@@ -156,8 +156,7 @@ impl Request<'_> {
         }
     }
 
-    /// Waits for the turn in a queue once more. The request joined that queue at `since`, and left it with a turn that
-    /// did not bring the lock. It gets its old place back.
+    /// Waits once more in a queue that the request joined at `since`, and left with a turn that did not bring the lock.
     async fn turn_again(&mut self, key: &Arc<str>, since: Moment) -> Result<Front, LockError> {
         match self.client.queues.rejoin(key, self.wants(), since) {
             Joined::First(front) => Ok(front),

@@ -4,8 +4,8 @@
 //! that is lost, split or wrong disturbs the order for a moment and nothing else, so all of it is
 //! soft state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
-//! All clients compute the same node ([`super::queue_node()`]). A release gives the turn to the first waiter there, and tells
-//! the waiter behind it that it is next. Both are pushed, so the others need not ask. A waiter that is next
+//! All clients compute the same node ([`super::queue_node()`]). A release gives the turn to the first waiter there, and
+//! tells the waiter behind it that it is next. Both are pushed, so the others need not ask. A waiter that is next
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
 

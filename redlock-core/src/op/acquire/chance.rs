@@ -1,5 +1,5 @@
-//! Waits for a chance to get the lock, as [`Waiting`] says: reports to the queue between clients ([`super::reporting`]),
-//! watches the lock on all nodes, and sleeps.
+//! Waits for a chance to get the lock, as [`Waiting`] says: reports to the queue between clients
+//! ([`super::reporting`]), watches the lock on all nodes, and sleeps.
 
 use std::{sync::Arc, time::Duration};
 
