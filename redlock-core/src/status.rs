@@ -102,7 +102,7 @@ impl LockStatus {
         &self.waiting
     }
 
-    /// Reads the answers of the nodes. `queue` is the node that keeps the queue.
+    /// Reads the answers of the nodes. `queue` is the queue node.
     pub(crate) fn of(answers: Vec<(Arc<str>, Inspected)>, queue: Option<usize>) -> Self {
         let needed = quorum(answers.len());
         let seen = || answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());

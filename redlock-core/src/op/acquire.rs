@@ -6,7 +6,7 @@
 //! | [`request`], [`fronts`] | the request, and its turns in the queues of this process: one for each key |
 //! | [`attempt`] | asks all nodes at once; [`fence`]: numbers with the grant |
 //! | [`waiting`], [`circumstances`], [`target`] | what a waiting client does next, by how it came to wait and what it waits for (pure) |
-//! | [`chance`], [`reporting`] | does it; what it says to the queue between clients, and what the answers change |
+//! | [`chance`], [`reporting`] | waits for a chance, step by step; what it says to the queue between clients, and what the answers change |
 //! | [`retries`], [`distrust`] | what counts as a retry; attempts that the queue misled (pure) |
 //! | [`looking`] | a request that tries once looks at the queue first |
 //! | [`set`], [`reader`], [`barrier`], [`permit`] | sets, readers, writers that wait for readers, permits |

@@ -44,7 +44,7 @@ fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment
 }
 
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
-/// still to come. Returns the number of these nodes. The node that keeps the queue before a key also
+/// still to come. Returns the number of these nodes. The queue node before a key also
 /// gives the next waiter its turn, once the keys are gone.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
@@ -200,7 +200,7 @@ mod tests {
 
     /// A waiter that is woken asks all nodes, and none of them must have the key by then.
     #[tokio::test(start_paused = true)]
-    async fn the_node_of_the_queue_is_the_last_to_hear_of_a_release() {
+    async fn the_queue_node_is_the_last_to_hear_of_a_release() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let nodes = [0, 1, 2].map(|index| {
             let heard = Arc::clone(&heard);

@@ -65,7 +65,7 @@ pub(crate) struct Entry {
     /// Those of them that have taken the entry, or may have.
     taken: BTreeSet<usize>,
     /// The nodes that are listened to: those in `asked`, and those that could not be reached when the entry moved or was
-    /// cut off. Any of them may become the node that keeps the queue.
+    /// cut off. Any of them may become the queue node.
     heard: Vec<usize>,
     /// The nodes that have refused to take the entry, and would refuse it again.
     declined: BTreeSet<usize>,
@@ -209,7 +209,7 @@ impl Entry {
         }
     }
 
-    /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
+    /// The queue node now. A node that has refused the entry before is not asked each time:
     /// the entry stays where it is.
     fn queue_node(&self, refused: &[usize]) -> Option<usize> {
         let Self { nodes, claim, declined, node, .. } = self;

@@ -1,4 +1,4 @@
-//! What the node that keeps the queue between clients pushes to a waiter.
+//! What the queue node pushes to a waiter.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ pub(crate) enum Signal {
     Next,
     /// The turn went to a waiter two or three places before this one. It may have crashed.
     Near,
-    /// The lock was taken, renewed or released on the node that keeps the queue.
+    /// The lock was taken, renewed or released on the queue node.
     Changed,
-    /// The connection to the node that keeps the queue has ended, or a node that has kept the entry can be
+    /// The connection to the queue node has ended, or a node that has kept the entry can be
     /// reached again: another node may keep the queue from now on. Or a push was lost.
     Moved,
 }

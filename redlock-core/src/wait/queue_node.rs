@@ -1,4 +1,5 @@
-//! The node that keeps the queue between clients. Pure but for the look at which nodes are connected.
+//! The queue node of a lock: the node that keeps the queue between clients. Pure but for the look at which nodes are
+//! connected.
 //!
 //! All clients compute the same node: the first that can be reached in the order of [`rank`], and that takes what it
 //! is asked to keep.

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) struct QueuePosition {
     /// The number of waiters before it.
     pub(crate) ahead: u64,
-    /// The remaining time of the lock on the node that keeps the queue. `None` when it is free
+    /// The remaining time of the lock on the queue node. `None` when it is free
     /// there.
     pub(crate) left: Option<Duration>,
     /// The holder renews the lock there, and is not late.

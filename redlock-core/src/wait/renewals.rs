@@ -1,4 +1,4 @@
-//! Whether the holder of a lock renews it on the node that keeps the queue. Pure.
+//! Whether the holder of a lock renews it on the queue node. Pure.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ impl Claims {
         self.claims.get_mut(&claim)
     }
 
-    /// The node that keeps the queue before a key, as far as any client has joined it.
+    /// The queue node before a key, as far as any client has joined it.
     pub(super) fn queue_node(&self, key: usize) -> usize {
         self.queue_nodes.get(&key).copied().unwrap_or_default()
     }

@@ -197,7 +197,7 @@ impl Ledger {
         ids.into_iter().for_each(|id| self.end(id, false));
     }
 
-    /// The node that keeps the queue before a key.
+    /// The queue node before a key.
     pub(super) fn queue_node(&self, key: usize) -> usize {
         self.lock().claims.queue_node(key)
     }

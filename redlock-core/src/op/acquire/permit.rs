@@ -1,7 +1,7 @@
 //! Taking one of the permits of a resource.
 //!
 //! A permit is a lock under a key of its own, with a number. The first attempt is for a random
-//! number. A client that was refused asks the node that keeps the queue of all permits, or the next one that
+//! number. A client that was refused asks the queue node of all permits, or the next one that
 //! votes, for a number that is free there. So a client pays one question when all permits are taken, and not an attempt
 //! at each.
 

@@ -111,7 +111,7 @@ async fn joins_queue(request: &mut Request<'_>, front: &mut Front) -> Chance {
 /// To the node that sits out all permits look free. A request that asked it would try one number after
 /// the other.
 #[tokio::test(start_paused = true)]
-async fn a_free_permit_is_found_while_the_node_of_the_queue_sits_out() {
+async fn a_free_permit_is_found_while_the_queue_node_sits_out() {
     const COUNT: u32 = 100;
     let nodes = nodes(3);
     let [holder, waiter, other] = [client(&nodes), client(&nodes), client(&nodes)];

@@ -131,7 +131,7 @@ impl Request<'_> {
         self.permits.is_none() && !self.terms.shared
     }
 
-    /// Notes a push of the node that keeps the queue.
+    /// Notes a push of the queue node.
     pub(super) fn heard(&mut self, front: &mut Front, signal: Signal) {
         match signal {
             // A client has released the lock, or has left.

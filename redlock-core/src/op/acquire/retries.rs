@@ -10,10 +10,10 @@ use crate::{clock::Moment, settings::Terms, wait::MIN_PAUSE};
 pub(super) enum Chance {
     /// A release gave this client the turn.
     Turn,
-    /// This client is the first in the queue, and the node that keeps the queue says that the lock
+    /// This client is the first in the queue, and the queue node says that the lock
     /// is free.
     Free,
-    /// The node that keeps the queue says that the lock is free, and the clients before this one do not
+    /// The queue node says that the lock is free, and the clients before this one do not
     /// take it: they may have crashed.
     StandsStill,
     /// The lock became free on a quorum of nodes.

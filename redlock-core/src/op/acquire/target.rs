@@ -35,7 +35,7 @@ impl Target {
         }
     }
 
-    /// Whether the node that keeps the queue tells the front all that it needs to know of the lock.
+    /// Whether the queue node tells the front all that it needs to know of the lock.
     pub(super) fn queue_node_suffices(self) -> bool {
         match self {
             Self::Lock => true,

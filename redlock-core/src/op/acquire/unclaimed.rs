@@ -29,7 +29,7 @@ pub(super) async fn unclaimed(
         }
     }
     watch.notified().await;
-    // The node that keeps the queue may be the last to hear of the release, and gives the turn with it:
+    // The queue node may be the last to hear of the release, and gives the turn with it:
     // to another client, if that has come back to its place.
     if let Some(queue_node) = queue_node.filter(|_| watch.is_free()) {
         let round_trip = nodes.get(queue_node).map_or(Duration::ZERO, NodeHandle::round_trip);

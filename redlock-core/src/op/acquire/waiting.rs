@@ -1,7 +1,7 @@
 //! What a client that waits for a lock does next. Pure.
 //!
 //! The client stands in the queue between clients, where a node keeps one, and waits for its turn. The
-//! front of that queue also follows the lock on the node that keeps the queue, or watches it on all nodes:
+//! front of that queue also follows the lock on the queue node, or watches it on all nodes:
 //! a holder that crashed, or that does not know the queue, gives no turns. A client without a queue watches.
 
 mod news;
@@ -32,7 +32,7 @@ pub(super) struct Waiting {
     given: Circumstances,
     /// The place in the queue. `None` before the first answer, and without a queue.
     position: Option<QueuePosition>,
-    /// How often in a row the node that keeps the queue has not answered in time.
+    /// How often in a row the queue node has not answered in time.
     unanswered: u32,
     /// The lock is free although other clients are before this one.
     stands_still: Option<StandsStill>,
@@ -44,7 +44,7 @@ pub(super) struct Waiting {
     watch_at: Moment,
     /// Since when less than a quorum of nodes would report a change. `None` while a quorum does.
     unarmed_since: Option<Moment>,
-    /// The holder renews the lock on the node that keeps the queue, which pushes to this client: no other
+    /// The holder renews the lock on the queue node, which pushes to this client: no other
     /// node need be watched.
     trusts_queue_node: bool,
 }
@@ -162,7 +162,7 @@ impl Waiting {
         }
     }
 
-    /// Notes that the node that keeps the queue is to tell of changes. The next report asks for it.
+    /// Notes that the queue node is to tell of changes. The next report asks for it.
     pub(super) fn following(&mut self, now: Moment) {
         self.report_at = now;
     }
@@ -266,7 +266,7 @@ impl Waiting {
         patience.max(distrust.patience(self.given.target))
     }
 
-    /// Whether the node that keeps the queue tells enough of the holder.
+    /// Whether the queue node tells enough of the holder.
     fn is_trusted(&self, reported: &Reported) -> bool {
         let Reported { report, has_pushes, .. } = *reported;
         let is_renewed = matches!(report, Report::At(position) if position.is_renewed);

@@ -68,7 +68,7 @@ async fn no_caller_is_refused_a_free_key_in_a_crowd() {
     assert!(held.iter().all(LockGuard::is_valid));
 }
 
-/// Rule 5, also on the node that keeps the queue of a lock: more commands are asked of one node than it
+/// Rule 5, also on the queue node of a lock: more commands are asked of one node than it
 /// answers at once, and locks are released before their `SET`s have left for it.
 #[tokio::test(start_paused = true)]
 async fn no_set_follows_the_release_of_its_lock_to_a_slow_node() {

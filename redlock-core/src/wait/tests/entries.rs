@@ -41,7 +41,7 @@ async fn held(count: usize) -> (Vec<MemoryNode>, [Redlock; 2], LockGuard) {
     (nodes, [holder, ours], guard)
 }
 
-/// The waiters on the node that keeps the queue.
+/// The waiters on the queue node.
 async fn waiters(redlock: &Redlock) -> usize {
     redlock.inspect("r").await.unwrap().waiting().len()
 }

@@ -1,4 +1,4 @@
-//! The front of the queue follows the lock on the node that keeps the queue.
+//! The front of the queue follows the lock on the queue node.
 
 use std::sync::atomic::AtomicBool;
 
@@ -80,7 +80,7 @@ async fn a_lock_that_is_deleted_without_a_turn_goes_to_the_first_waiter() {
 
 /// Its client crashed as it asked, and another client has the lock on the other nodes.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_no_holder_renews_on_the_node_of_the_queue_does_not_delay_the_next_holder() {
+async fn a_key_that_no_holder_renews_on_the_queue_node_does_not_delay_the_next_holder() {
     for ttl in [MINUTE, Duration::MAX / 4] {
         let nodes = nodes(5);
         let [holder, ours] = [client(&nodes), client(&nodes)];
@@ -96,7 +96,7 @@ async fn a_key_that_no_holder_renews_on_the_node_of_the_queue_does_not_delay_the
 
 /// The holder releases the lock on the other nodes alone.
 #[tokio::test(start_paused = true)]
-async fn a_release_while_the_node_of_the_queue_hangs_is_noticed_at_the_next_report() {
+async fn a_release_while_the_queue_node_hangs_is_noticed_at_the_next_report() {
     let nodes = nodes(5);
     let [holder, ours] = [client(&nodes), client(&nodes)];
     let held = holder.lock("r").await.unwrap();
@@ -164,7 +164,7 @@ async fn waiters_at_a_node_that_has_forgotten_the_lock_ask_less_and_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_the_node_of_the_queue_has_forgotten_passes_on_when_it_is_released() {
+async fn a_lock_that_the_queue_node_has_forgotten_passes_on_when_it_is_released() {
     let nodes = nodes(5);
     let holder = Redlock::builder().nodes(&nodes).ttl(MINUTE).build().unwrap();
     let held = holder.lock("r").await.unwrap();

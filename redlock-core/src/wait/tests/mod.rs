@@ -90,7 +90,7 @@ async fn with_turn(holder: &Redlock, other: &Redlock) -> Entry {
     first
 }
 
-/// The node that keeps the queue.
+/// The queue node.
 fn queue_node_of(redlock: &Redlock) -> usize {
     queue_node(&redlock.client().nodes, "redlock:r").unwrap()
 }

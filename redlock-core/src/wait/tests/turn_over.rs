@@ -161,7 +161,7 @@ async fn a_reader_does_not_wait_for_the_turn_of_another() {
     drop((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()));
 }
 
-/// The node of the queue pushes nothing, and has the release first. The client with the turn has come back to a place
+/// The queue node pushes nothing, and has the release first. The client with the turn has come back to a place
 /// before the front, which has watched the lock since it was the first.
 #[tokio::test(start_paused = true)]
 async fn a_front_that_is_shown_a_turn_does_not_go_by_an_earlier_watch() {

@@ -322,7 +322,7 @@ async fn no_hesitation_is_added_to_wait() {
     }
 }
 
-/// The node that keeps the queue has lost the key of a lock that is held: each attempt sets it there, and
+/// The queue node has lost the key of a lock that is held: each attempt sets it there, and
 /// deletes it again.
 #[tokio::test(start_paused = true)]
 async fn waiters_do_not_hurry_where_the_queue_node_has_lost_the_key() {

@@ -87,7 +87,7 @@ pub(in crate::sim) enum Fault {
     Crash {
         client: usize,
     },
-    /// The node that keeps the queue before a key.
+    /// The queue node before a key.
     QueueNode {
         key: usize,
         blow: Blow,

@@ -145,7 +145,7 @@ async fn a_client_that_is_far_away_gets_its_permits_beside_a_crowd_that_is_near(
     }
 }
 
-/// The node of the queue is near, and the others are far away. A permit is back long before they could have answered.
+/// The queue node is near, and the others are far away. A permit is back long before they could have answered.
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_kept_until_its_key_is_there_and_no_longer() {
     let nodes = nodes(3);
@@ -167,7 +167,7 @@ async fn a_permit_is_kept_until_its_key_is_there_and_no_longer() {
     assert!(all > 1000, "{all}");
 }
 
-/// The holder has a quorum of near nodes, and the node of the queue is far away: the key is back before the node expects
+/// The holder has a quorum of near nodes, and the queue node is far away: the key is back before the node expects
 /// it. The waiter that has the turn for it finds it.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_finds_the_permit_of_its_turn_although_another_client_was_told_of_it() {

@@ -207,7 +207,7 @@ async fn a_waiter_takes_the_permit_at_once_when_its_turn_comes() {
     }
 }
 
-/// The node that keeps the queue is trusted although it restarted empty, so that to it all permits look free.
+/// The queue node is trusted although it restarted empty, so that to it all permits look free.
 #[tokio::test(start_paused = true)]
 async fn waiters_do_not_pass_the_turn_round_at_a_node_that_knows_no_permits() {
     let nodes = nodes(3);

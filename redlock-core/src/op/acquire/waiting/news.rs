@@ -23,7 +23,7 @@ pub(in crate::op::acquire) struct Surroundings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::op::acquire) enum WatchState {
     None,
-    /// The node that keeps the queue tells of them, and no other node.
+    /// The queue node tells of them, and no other node.
     QueueNode,
     /// Fewer nodes than a quorum would report a change.
     Unarmed,
@@ -38,7 +38,7 @@ pub(in crate::op::acquire) struct Reported {
     /// A push that came before the answer. It says more than the answer: the lock reads as free also when
     /// the waiter before this one was given it and has not set it yet.
     pub(in crate::op::acquire) signal: Option<Signal>,
-    /// The node that keeps the queue pushes to this client.
+    /// The queue node pushes to this client.
     pub(in crate::op::acquire) has_pushes: bool,
     /// Until when another client has its turn, if one has it now.
     pub(in crate::op::acquire) turn_of_others: Option<Moment>,
@@ -56,7 +56,7 @@ pub(in crate::op::acquire) struct Reported {
 pub(in crate::op::acquire) enum Step {
     /// Report to the queue between clients that this client is alive, and read its state.
     Report,
-    /// Have the node that keeps the queue tell of changes of the lock.
+    /// Have the queue node tell of changes of the lock.
     Follow,
     /// Have all nodes report when the lock is free.
     Watch,

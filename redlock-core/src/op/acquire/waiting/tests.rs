@@ -347,7 +347,7 @@ fn a_queue_that_has_moved_is_joined_at_once() {
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
 }
 
-/// The node that keeps the queue tells of a release. A watch on all nodes would have the client ask at each
+/// The queue node tells of a release. A watch on all nodes would have the client ask at each
 /// renewal.
 #[test]
 fn the_front_watches_all_nodes_only_where_the_queue_node_may_not_know() {

@@ -79,7 +79,7 @@ async fn a_front_that_gets_the_lock_by_its_turn_has_no_queue_to_leave() {
     assert_eq!(left.load(SeqCst), 0);
 }
 
-/// Its release and its `Leave` reach the node of the queue one behind the other. Two turns at once would let the
+/// Its release and its `Leave` reach the queue node one behind the other. Two turns at once would let the
 /// nearer client go first.
 async fn one_turn_is_passed_on(closes: bool) {
     let nodes = nodes(3);

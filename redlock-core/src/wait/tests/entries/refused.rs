@@ -62,7 +62,7 @@ fn error(kind: NodeErrorKind, cause: Cause) -> NodeError {
 
 /// A script of another program keeps the only node busy for a moment.
 #[tokio::test(start_paused = true)]
-async fn waiters_keep_their_places_while_the_node_of_the_queue_refuses_for_a_moment() {
+async fn waiters_keep_their_places_while_the_queue_node_refuses_for_a_moment() {
     let refuses = Arc::new(AtomicBool::new(false));
     let node = refusing(&refuses, Err(error(NodeErrorKind::Server, Cause::Passing)));
     let clients: [_; 4] = std::array::from_fn(|_| {
