@@ -123,7 +123,7 @@ pub(crate) enum Command {
     /// Run a command while this process holds the lock
     ///
     /// When the lock is lost, or --max-hold is over, the command gets SIGTERM, and SIGKILL after --kill-after.
-    /// Where no terminal controls redlock, the processes that the command has started get both as well. redlock
+    /// Where no terminal controls redlock, the process group of the command gets both as well. redlock
     /// exits with the exit code of the command, or with 128 and the number of the signal that ended it. The
     /// command finds the name of the lock in REDLOCK_RESOURCE, and with --fenced its token in REDLOCK_TOKEN.
     Run(Run),

@@ -54,6 +54,12 @@ pub(crate) fn may_be_a_script(path: &Path) -> bool {
     read.is_err() || !start.contains(&0)
 }
 
+/// Whether the first line of a file names the program that runs it.
+pub(crate) fn names_an_interpreter(path: &Path) -> bool {
+    let mut start = [0; 2];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

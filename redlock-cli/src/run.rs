@@ -62,11 +62,12 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
             guard.map_err(|error| Failure::from(error).with_held(run.held_exit_code))?
         }
     };
+    orphans::inherit();
     let command = match Running::spawn(&run, &file, &guard) {
         Ok(command) => command,
         Err(error) => {
             let _ = guard.release().await;
-            return Err(cannot_start(&run, &error));
+            return Err(cannot_start(&run, &file, &error));
         }
     };
     tokio::spawn(orphans::reap(command.id));
@@ -118,11 +119,15 @@ fn cannot_run(run: &Run, error: &io::Error) -> Failure {
 }
 
 /// The command is there, and does not start.
-fn cannot_start(run: &Run, error: &io::Error) -> Failure {
+fn cannot_start(run: &Run, file: &Path, error: &io::Error) -> Failure {
     if error.kind() != io::ErrorKind::NotFound {
         return cannot_run(run, error);
     }
-    let why = "the interpreter that its first line names is not there";
+    let why = if executable::names_an_interpreter(file) {
+        "the interpreter that its first line names is not there"
+    } else {
+        "the loader that it was built for is not there: it may be for another C library"
+    };
     cannot_run(run, &io::Error::other(why))
 }
 
@@ -218,10 +223,12 @@ impl Running {
                     return Ok(Ended::ByItself(status));
                 }
                 () = &mut lost => {
-                    return Ok(Ended::Lost(self.stop(signals, kill_after).await?));
+                    let goes_on = "it goes on without the lock";
+                    return Ok(Ended::Lost(self.stop(goes_on, signals, kill_after).await?));
                 }
                 () = &mut too_long => {
-                    return Ok(Ended::TooLong(self.stop(signals, kill_after).await?));
+                    let goes_on = "it goes on, and the lock stays until it has ended";
+                    return Ok(Ended::TooLong(self.stop(goes_on, signals, kill_after).await?));
                 }
                 signal = signals.next() => {
                     self.pass_on(signal);
@@ -233,15 +240,16 @@ impl Running {
         }
     }
 
-    /// Returns how it ended.
+    /// Returns how it ended. What `goes_on` is said if it may not be stopped.
     async fn stop(
         &mut self,
+        goes_on: &str,
         signals: &mut Signals,
         kill_after: Duration,
     ) -> io::Result<&'static str> {
         let may_stop = self.send(Signal::TERM);
         if !may_stop {
-            show::tell("the command may not be stopped by this user: it goes on without the lock");
+            show::tell(format_args!("the command may not be stopped by this user: {goes_on}"));
         }
         self.wake();
         self.see_off(signals, kill_after).await?;
@@ -268,8 +276,13 @@ impl Running {
                 signal = signals.next() => self.pass_on(signal),
             }
         }
-        // Its group needs a moment, too.
-        timeout(CLEAN_UP, self.gone()).await.unwrap_or(Ok(()))
+        // Its group needs a moment, too. What has left the group is killed once its parents have ended.
+        let gone = async {
+            self.gone().await?;
+            orphans::kill(self.id).await;
+            Ok(())
+        };
+        timeout(CLEAN_UP, gone).await.unwrap_or(Ok(()))
     }
 
     /// Waits until the command and all of its group have ended. Cancel safe.

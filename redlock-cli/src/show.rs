@@ -83,7 +83,24 @@ fn summary(status: &LockStatus, answered: usize) -> (&'static str, String) {
             ("unknown", "unknown: too few nodes answer".to_owned())
         }
         None if left.is_zero() => ("free", "free".to_owned()),
-        None => ("held", format!("held by a client without a name or by several, {}", rest(left))),
+        None => ("held", format!("held by {}, {}", holders(status), rest(left))),
+    }
+}
+
+/// The clients that have a lock on nodes of which no quorum says the same.
+fn holders(status: &LockStatus) -> String {
+    let mut names = status.nodes().iter().filter_map(|node| match &node.state {
+        LockState::Held { holder, .. } => Some(holder.as_deref()),
+        _ => None,
+    });
+    let first = names.next().flatten();
+    let others: Vec<_> = names.collect();
+    match first {
+        Some(name) if others.iter().all(|other| *other == first) => {
+            let (on, all) = (1 + others.len(), status.nodes().len());
+            format!("{} on {on} of {all} nodes", plain(name))
+        }
+        _ => "a client without a name or by several".to_owned(),
     }
 }
 

@@ -32,3 +32,23 @@ fn the_state_is_that_of_a_quorum() {
     // The node that is left has the lock. It alone may be wrong.
     assert!(is(69, "unknown")["holder"].is_null());
 }
+
+#[test]
+fn a_holder_that_no_quorum_agrees_on_is_named_where_no_node_shows_another() {
+    let nodes = Nodes::start(3);
+    let set = |node: usize, name: &str| {
+        let value = format!("{}.{name}", "0".repeat(40));
+        nodes[node].command(&["SET", "redlock:r", &value, "PX", "600000"]);
+    };
+    let shows = |words: &str| {
+        let (code, shown, _) = done(&nodes, &["inspect", "r"]);
+        assert!(code == 0 && shown.starts_with(&format!("r: held by {words}, ")), "{shown}");
+    };
+    nodes[2].kill();
+    set(0, "worker-1");
+    shows("worker-1 on 1 of 3 nodes");
+    set(1, "worker-2");
+    shows("a client without a name or by several");
+    set(1, "worker-1");
+    shows("worker-1");
+}

@@ -121,6 +121,26 @@ fn what_the_command_started_is_killed_with_it() {
     assert_eq!(holder.code(), Some(74));
 }
 
+/// Linux has this process inherit them. Elsewhere the signals reach the group of the command alone.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_left_the_group_of_the_command_is_killed_with_it() {
+    let nodes = Nodes::start(1);
+    let inner = "trap '' TERM; echo held; while :; do sleep 0.05; done";
+    let redlock = env!("CARGO_BIN_EXE_redlock");
+    for script in [
+        format!("trap '' TERM; setsid sh -c \"{inner}\"; echo never"),
+        format!("{redlock} --node-timeout 4s run other -- sh -c \"{inner}\"; echo never"),
+    ] {
+        let holder = Holder::start(&nodes, &["--kill-after", "100ms"], &script);
+        assert_eq!(holder.line(), "held");
+        assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+        let printed = holder.lines.recv_timeout(LIMIT);
+        assert_eq!(printed, Err(RecvTimeoutError::Disconnected), "nothing has the pipe open");
+        assert_eq!(holder.code(), Some(74));
+    }
+}
+
 #[test]
 fn a_signal_ends_the_waiting() {
     let nodes = Nodes::start(1);

@@ -36,12 +36,23 @@ fn a_command_that_cannot_be_run_takes_no_lock() {
     }
 }
 
+/// A program whose loader is not there.
+#[cfg(target_os = "linux")]
+fn of_another_library() -> Vec<u8> {
+    let mut program = fs::read(env!("CARGO_BIN_EXE_redlock")).unwrap();
+    let loader = program.windows(4).position(|it| it == b"/ld-").unwrap();
+    program[loader + 1] = b'x';
+    program
+}
+
 #[test]
 fn a_command_that_does_not_start_gives_its_lock_back() {
     let nodes = Nodes::start(1);
     for (content, why) in [
-        ("#!/no/such/interpreter\n", "interpreter"),
-        ("\u{7f}ELF\0of another machine\n", "Exec format"),
+        (b"#!/no/such/interpreter\n".to_vec(), "interpreter"),
+        (b"\x7fELF\0of another machine\n".to_vec(), "Exec format"),
+        #[cfg(target_os = "linux")]
+        (of_another_library(), "another C library"),
     ] {
         let (_folder, script) = executable(content);
         let run = done(&nodes, &["run", "r", "--", script.to_str().unwrap()]);

@@ -1,12 +1,13 @@
-//! The documents as one set: links lead somewhere, and back; commands and events that are named exist; what
-//! one page says no other page repeats; tables are even; figures are those of the last benchmark; pages and
-//! comments name what they speak of.
+//! The documents as one set: links lead somewhere, and back; commands, events, files and names in the code that
+//! are named exist; what one page says no other page repeats; tables are even; figures are those of the last
+//! benchmark; pages and comments name what they speak of.
 
 mod commands;
 mod events;
 mod figures;
 mod links;
 mod markdown;
+mod names;
 mod repetition;
 mod snippets;
 mod tables;
