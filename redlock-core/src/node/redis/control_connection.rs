@@ -16,10 +16,12 @@ use super::{
     handshake::Handshake,
     loan::{self, Allowance},
     opener::Opener,
+    server_error,
     transport::{CloseReason, NOT_REDIS, RUNTIME_ENDED},
     url::{Address, Login},
 };
 use crate::{
+    error::Cause,
     node::{Credentials, credentials::Provider},
     runtime::here,
     sync::Mutex,
@@ -76,8 +78,8 @@ impl ControlConnection {
         Self { address, open: Mutex::default() }
     }
 
-    /// The answers to these questions. A connection that is found broken is replaced at once. So is a connection of
-    /// another runtime, because that may have ended. A connection that did not answer in time is replaced at the next
+    /// The answers to these questions. A connection that is found broken is replaced at once. So is one whose login has
+    /// expired, and a connection of another runtime, because that may have ended. A connection that did not answer in time is replaced at the next
     /// question.
     ///
     /// Dropping the future gives up only the answers. The question goes on in a task of its own. Otherwise a caller
@@ -128,6 +130,8 @@ impl ControlConnection {
     ) -> Result<Vec<Value>, String> {
         if let Some(connection) = open.take().filter(|connection| connection.runtime == here())
             && let Ok(answers) = open.insert(connection).ask(questions).await
+            // The login may have expired since. The next connection asks for the present one.
+            && !answers.iter().any(|it| server_error::cause(it) == Cause::Login)
         {
             return Ok(answers);
         }

@@ -85,7 +85,7 @@ impl Tls {
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;
         let secured = TlsConnector::from(config).connect(name, tcp);
         // A little before the caller gives up, so that the reason is known.
-        let secured = timeout(self.connect_timeout * 9 / 10, secured).await.map_err(|_| {
+        let secured = timeout(self.connect_timeout / 10 * 9, secured).await.map_err(|_| {
             "TLS: the server takes the connection and does not answer the handshake: it hangs, or this is not its port for TLS"
         })?;
         secured.map_err(|error| {

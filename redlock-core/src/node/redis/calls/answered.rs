@@ -1,6 +1,6 @@
 //! What follows from the answers to calls: a result for each command, or another call.
 
-use std::{iter::repeat_n, sync::Arc};
+use std::{iter::repeat_n, sync::Arc, time::Duration};
 
 use redis::{ServerErrorKind, Value};
 
@@ -8,7 +8,7 @@ use super::{Awaited, Call, Calls, MAX_HOPS, Means, Redirected, Stage};
 use crate::{
     error::NodeError,
     node::{
-        Command, Reply, Told,
+        Action, Command, Reply, Told,
         redis::{
             acknowledged::{Acknowledged, Judged},
             answers, command, frame, native,
@@ -110,6 +110,10 @@ impl Calls {
                     // It would undo what the release leaves of the key for the rest of `min_hold`.
                     self.settle(&call, answer, Ok(Reply::Missing));
                 }
+                native::Next::Prolong { .. } if let Some(left) = self.is_prolonging(command) => {
+                    // Rule 7: an extension never shortens. What is left was read before the other one ran.
+                    self.settle(&call, answer, Ok(Reply::There { left }));
+                }
                 native::Next::Prolong { left } => {
                     self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
                 }
@@ -202,6 +206,20 @@ impl Calls {
         for (batch, place) in self.acknowledged.iter_mut().flat_map(Acknowledged::abandon) {
             batch.answer(place, Err(error.clone()));
         }
+    }
+
+    /// What the key of this extension had left, if an extension that is on its way lets it live for at least as long.
+    fn is_prolonging(&self, command: &Command) -> Option<Duration> {
+        let Action::Extend { ttl } = command.action else { return None };
+        self.awaited.iter().find_map(|awaited| {
+            let Awaited::Call(Call { batch, first, stage: Stage::Prolong { left }, .. }) = awaited
+            else {
+                return None;
+            };
+            let other = batch.commands.get(*first)?;
+            let is_longer = matches!(other.action, Action::Extend { ttl: longer } if longer >= ttl);
+            (is_longer && Arc::ptr_eq(&other.claim, &command.claim)).then_some(*left)
+        })
     }
 
     /// Whether a lock of these commands was released since they were sent. Sent again, the commands

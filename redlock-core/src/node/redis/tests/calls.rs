@@ -113,6 +113,31 @@ fn votes_that_wait_for_replicas_end_with_the_connection() {
     assert_eq!(answers, [Err(end), Ok(Reply::Done)]);
 }
 
+/// Rule 7: each of them has read what the key has left before the other one runs.
+#[test]
+fn extensions_without_scripts_that_are_on_their_way_together_do_not_shorten_the_key() {
+    for (first, second, sets) in [(2, 1, 0), (1, 1, 0), (1, 2, 1)] {
+        let mut line = Line::new(PLAIN, 0);
+        let claim = claim("redlock:a", CANARY);
+        let asked = [first, second].map(|times| {
+            let extend = Action::Extend { ttl: times * TTL };
+            let batch = Batch::new(vec![command(&(&claim, extend))]);
+            line.calls.ask(&batch, &mut line.out);
+            batch
+        });
+        assert_eq!(line.sent().len(), 4);
+        for sets in [1, sets] {
+            line.answer(&format!("${}\r\n{CANARY}\r\n", CANARY.len()));
+            line.answer(":5\r\n");
+            assert_eq!(line.sent().len(), sets, "{first} {second}");
+        }
+        (0..=sets).for_each(|_| line.answer("+OK\r\n"));
+        for batch in asked {
+            assert!(matches!(answers(&batch).unwrap()[..], [Ok(Reply::There { .. })]));
+        }
+    }
+}
+
 /// It would undo what the release leaves of the key for the rest of a `min_hold`.
 #[test]
 fn a_renewal_without_scripts_does_not_follow_the_release_of_its_lock() {

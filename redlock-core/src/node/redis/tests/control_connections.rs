@@ -155,6 +155,33 @@ fn a_line_goes_on_on_the_next_runtime_at_the_first_question() {
     drop(before);
 }
 
+/// As behind a proxy that lets logins expire on open connections. What is asked next would be refused as well, for as
+/// long as the connection lasts.
+#[tokio::test]
+async fn a_connection_whose_login_has_expired_is_replaced_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        for expires in [true, false] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut asked = 0;
+                while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {
+                    asked += 1;
+                    let refuses = expires && asked > 2;
+                    let answer = if refuses { "-NOAUTH log in first\r\n" } else { "+PONG\r\n" };
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    let (connection, access) = connect_to(&format!("redis://127.0.0.1:{port}"), LIMIT);
+    for _ in 0..3 {
+        let answers = within(connection.ask(&role(), &access)).await.unwrap();
+        assert!(!matches!(answers[..], [redis::Value::ServerError(_)]), "{answers:?}");
+    }
+}
+
 /// A server closes connections that are at rest for long.
 #[tokio::test]
 async fn a_line_that_was_closed_at_rest_is_replaced_at_once() {
