@@ -174,8 +174,9 @@ impl Request<'_> {
         pending: PendingTurn,
         joined: Moment,
     ) -> Result<Front, LockError> {
+        self.has_waited = true;
         let limit = if self.wants().tries_once {
-            // The outcome of the attempt in progress is this request's answer, too.
+            // The attempt in progress answers this request, too.
             self.client.nodes.give_up_after().saturating_sub(joined.since(self.begun))
         } else {
             self.retries.limit_in_queue(joined)
@@ -261,8 +262,7 @@ impl Request<'_> {
         }
     }
 
-    /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing was
-    /// asked yet, and other clients go first.
+    /// Waits until it is worth asking, if there is time. Without a `failure`, nothing was asked yet: others go first.
     ///
     /// Callers box its future: it is large, and most requests never pause.
     async fn pause(

@@ -79,7 +79,10 @@ impl Request<'_> {
             let failure = refused.or_else(known).unwrap_or_else(|| Arc::new(FailedAttempt::full()));
             return Err(self.out_of_time(Some(&failure)));
         }
+        self.has_waited = false;
         let mut front: Front = self.turn(&queue_name, now).await?;
+        // What the nodes said before is out of date then.
+        let has_waited = self.has_waited;
         while front.has_lease() {
             // The task before this one has taken a permit for it.
             let wants = self.wants();
@@ -95,9 +98,7 @@ impl Request<'_> {
         if let Some(refused) = &refused {
             front.failed(refused);
         }
-        // After waiting for the turn, what the nodes said before is out of date.
-        let waited = self.now() > now;
-        self.take(front, refused.filter(|_| !waited)).await
+        self.take(front, refused.filter(|_| !has_waited)).await
     }
 
     /// Looks for a permit that is free and asks for it. Where more are free, it asks for this client's share of them,

@@ -40,6 +40,7 @@ impl Request<'_> {
                 return Err(self.out_of_time(Some(&failure)));
             }
             let now = self.now();
+            self.has_waited = false;
             front = match since {
                 None => self.turn(&queue_name, now).await?,
                 Some(since) => self.turn_again(&queue_name, since).await?,
@@ -48,8 +49,8 @@ impl Request<'_> {
             if !front.asks_beside() {
                 front.failed(&failure);
                 // After waiting for the turn, what the nodes said before is out of date.
-                let waited = self.now() > now;
-                return self.take(front, (!waited).then_some(failure)).await;
+                let refused = (!self.has_waited).then_some(failure);
+                return self.take(front, refused).await;
             }
         }
     }

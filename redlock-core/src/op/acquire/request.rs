@@ -39,6 +39,8 @@ pub(super) struct Request<'a> {
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,
+    /// Its turn in the queue of its process did not come at once.
+    pub(super) has_waited: bool,
     pub(super) retries: Retries<'a>,
     pub(super) wake_backoff: WakeBackoff,
     /// The watch on all nodes, until it has notified.
@@ -72,6 +74,7 @@ impl<'a> Request<'a> {
             called,
             begun,
             attempts: 0,
+            has_waited: false,
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),
             watch: None,
