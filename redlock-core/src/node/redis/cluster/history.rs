@@ -190,6 +190,15 @@ impl History {
         }
     }
 
+    /// How much longer this process gives no locks in a slot that it is taking over: it may have lost the keys that
+    /// came before the slot (`ASK`). Nothing is known of a member that has no slots yet.
+    pub(super) fn lacks(&self, process: &Process, now: Moment) -> Option<Duration> {
+        let known = self.members.get(&process.id)?;
+        let goes_on = process.goes_on(&known.process);
+        let left = if goes_on { known.may_lack_until.since(now) } else { self.span };
+        (self.restarts != Restarts::Trusted && !left.is_zero()).then_some(left)
+    }
+
     /// How many slots give no locks at `now`, and how much longer the last of them does.
     pub(super) fn all_that_sit_out(&self, now: Moment) -> Option<(usize, Duration)> {
         let left = self.barred.values().map(|until| until.since(now));

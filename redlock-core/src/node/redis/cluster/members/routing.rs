@@ -46,14 +46,15 @@ impl Members {
         if self.parked.iter().any(|it| it.slot == slot) {
             return self.park(routed);
         }
-        if let Some(refusal) = self.refuses(command.action, slot) {
-            return batch.answer(place, Err(refusal));
-        }
         let is_told =
             |it: &Member| to.as_ref() == Some(&it.place) && (asking || it.exchange.is_some());
         let told = self.members.iter().position(is_told);
         let owner = self.owners.get(usize::from(slot)).map(|it| usize::from(*it));
         let index = if asking { told } else { told.or(owner) };
+        let importing = told.filter(|_| asking).and_then(|told| self.members.get(told));
+        if let Some(refusal) = self.refuses(command.action, slot, importing) {
+            return batch.answer(place, Err(refusal));
+        }
         let member = index.and_then(|index| self.members.get_mut(index));
         match member {
             Some(Member { exchange: Some(exchange), .. }) => {
@@ -72,9 +73,9 @@ impl Members {
         }
     }
 
-    /// Why no new lock is given in this slot (rule 16). It may have forgotten a key, which reads as
-    /// free then, so it is not watched either.
-    fn refuses(&self, action: Action, slot: u16) -> Option<NodeError> {
+    /// Why no new lock is given in this slot (rule 16), which the `importing` member may be about to take over. It may
+    /// have forgotten a key, which reads as free then, so it is not watched either.
+    fn refuses(&self, action: Action, slot: u16, importing: Option<&Member>) -> Option<NodeError> {
         let (Action::Grant { .. }
         | Action::GrantFenced { .. }
         | Action::Adopt { .. }
@@ -83,7 +84,11 @@ impl Members {
         else {
             return None;
         };
-        let left = self.history.lock().sits_out(slot, self.clock.now())?;
+        let left = {
+            let (history, now) = (self.history.lock(), self.clock.now());
+            let lacks = importing.and_then(|member| history.lacks(&member.process, now));
+            history.sits_out(slot, now).max(lacks)?
+        };
         let reason = format!(
             "another process has taken slot {slot} of the cluster over and may have forgotten locks, \
              so it votes again in {left:.1?}"

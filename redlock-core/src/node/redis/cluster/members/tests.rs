@@ -227,6 +227,37 @@ async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_
 }
 
 /// Without a run id, each connection may be to another process: also one that was opened for a command alone.
+/// Rule 16: keys come to a member before their slot does, and go when it restarts.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_restarted_gives_no_lock_in_a_slot_that_it_is_taking_over() {
+    for restarts in [false, true] {
+        let (mut members, [mut first, mut second]) = two();
+        if restarts {
+            drop(second);
+            drive(&mut members).await;
+            let (opened, end) = open(2);
+            assert!(members.apply(Found { opened: vec![opened], ..look(1) }) > 0);
+            second = end;
+        }
+        let peers = tokio::spawn(async move {
+            let mut buffer = vec![0; 64 * 1024];
+            assert!(first.read(&mut buffer).await.unwrap() > 0);
+            first.write_all(ask_at(2).as_bytes()).await.unwrap();
+            if !restarts {
+                assert!(second.read(&mut buffer).await.unwrap() > 0);
+                second.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
+            }
+            (first, second)
+        });
+        let answer = lock(&mut members).await;
+        match restarts {
+            false => assert_eq!(answer, Ok(Reply::Done)),
+            true => assert_eq!(answer.unwrap_err().kind, NodeErrorKind::SitsOut),
+        }
+        drop(peers.await.unwrap());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_was_connected_for_one_command_has_not_been_looked_at() {
     let (mut members, [mut first, _second]) = two();
