@@ -272,7 +272,8 @@ impl Redlock {
     /// renewal. No other client gets the lock until the remaining time of its keys has run out.
     ///
     /// Use it for a holder that hangs but still renews its lock. A lock that is free stays free. The lock of a holder
-    /// that has crashed expires by itself.
+    /// that has crashed expires by itself. If a node does not answer, look at the lock again with
+    /// [`inspect`](Self::inspect): a holder that was setting its key again on a node at that moment may keep it.
     ///
     /// Nodes that run Redis 5 refuse this as a syntax error, because they do not know `SET .. KEEPTTL`. If
     /// they are a majority, end the holder and wait, or use

@@ -58,6 +58,17 @@ async fn a_private_authority_is_trusted_and_no_other() {
     assert!(reason.contains("tls_ca"), "{reason}");
 }
 
+#[tokio::test]
+async fn a_connection_may_take_for_ever() {
+    let ours = Authority::new("ours");
+    let server = Server::builder().tls(&ours.certificate(&HOSTS), None).start();
+    let _ = ring::default_provider().install_default();
+    let builder =
+        patient(Redlock::builder().nodes([Node::new(server.tls_url()).tls_ca(ours.pem())]));
+    let redlock = builder.connect_timeout(Duration::MAX).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+}
+
 /// A server without TLS waits for the rest of what it takes for a command.
 #[tokio::test]
 async fn a_url_and_a_port_that_disagree_about_tls_are_told_so() {

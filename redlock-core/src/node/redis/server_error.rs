@@ -113,7 +113,10 @@ fn advice(error: &ServerError) -> Option<&'static str> {
             "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b, and a \
              name has no brace that makes no tag, as a}b or a{}b; other nodes are independent masters",
         ),
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN" => {
+        "TRYAGAIN" => Some(
+            "these keys are about to be on another member: ask again when their slot has moved",
+        ),
+        "MOVED" | "ASK" | "CLUSTERDOWN" => {
             Some("nodes are independent masters; a whole cluster is one node with Node::cluster")
         }
         "READONLY" => Some("this server is a replica: a node is a master"),
@@ -216,6 +219,10 @@ mod tests {
         for (text, remedy) in [
             ("MOVED 3999 127.0.0.1:6381", "independent masters"),
             ("CLUSTERDOWN Hash slot not served", "independent masters"),
+            (
+                "TRYAGAIN Multiple keys request during rehashing of slot",
+                "when their slot has moved",
+            ),
             ("CROSSSLOT Keys in request don't hash to the same slot", "independent masters"),
             ("READONLY You can't write against a read only replica.", "is a replica"),
             ("NOAUTH Authentication required.", "password into the URL"),
