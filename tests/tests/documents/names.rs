@@ -16,7 +16,7 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_path(name: &str) -> bool {
-    let is_plain = |it: char| it.is_alphanumeric() || "_-./".contains(it);
+    let is_plain = |it: char| it.is_alphanumeric() || "*_-./".contains(it);
     let ends = [".rs", ".lua", ".md", "/"].iter().any(|end| name.ends_with(end));
     ends && name.chars().all(is_plain)
 }
@@ -51,7 +51,9 @@ fn every_name_in_the_architecture_is_that_of_a_file_or_in_the_code() {
     for name in page.prose().flat_map(quoted) {
         found += 1;
         let exists = if is_path(name) {
-            paths.iter().any(|path| path.ends_with(&format!("/{name}")))
+            // A star stands for the beginning of several names.
+            let end = name.strip_prefix('*').map_or(format!("/{name}"), str::to_owned);
+            paths.iter().any(|path| path.ends_with(&end))
         } else {
             identifiers(name).all(is_known)
         };
