@@ -11,8 +11,8 @@ use tokio::{
     time::sleep,
 };
 
-/// Between two looks whether they have ended.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks whether processes have ended.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Has this process inherit what the command leaves behind, from here on. Linux alone can do that.
 pub(crate) fn inherit() {

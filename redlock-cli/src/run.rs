@@ -35,9 +35,6 @@ use crate::{
 /// How long the clean-up of a request that a signal has ended may take.
 const CLEAN_UP: Duration = Duration::from_secs(1);
 
-/// Between two looks whether the processes of a group have ended.
-const PAUSE: Duration = Duration::from_millis(20);
-
 /// Takes the lock, runs the command, and releases the lock when the command has ended. `ttl` is that of the client.
 pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<ExitCode, Failure> {
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
@@ -289,7 +286,7 @@ impl Running {
     async fn gone(&mut self) -> io::Result<()> {
         self.child.wait().await?;
         while self.leads_group && self.id.is_some_and(has_processes) {
-            sleep(PAUSE).await;
+            sleep(orphans::PAUSE).await;
         }
         Ok(())
     }

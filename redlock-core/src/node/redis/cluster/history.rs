@@ -190,8 +190,7 @@ impl History {
         }
     }
 
-    /// How much longer this process gives no locks in a slot that it is taking over: it may have lost the keys that
-    /// came before the slot (`ASK`). Nothing is known of a member that has no slots yet.
+    /// How much longer this process may lack keys that came before their slot (`ASK`). A member without slots is unknown.
     pub(super) fn lacks(&self, process: &Process, now: Moment) -> Option<Duration> {
         let known = self.members.get(&process.id)?;
         let goes_on = process.goes_on(&known.process);
@@ -374,6 +373,17 @@ mod tests {
         let mut history = History::new(Restarts::Observed, SPAN, LAG);
         assert_eq!(history.look(&[again(0..=9, "a", "1")], at(0)), 0);
         assert_eq!(history.look(&[again(0..=9, "a", "1"), again(10..=19, "b", "2")], at(1)), 10);
+    }
+
+    #[test]
+    fn a_process_that_imports_a_slot_may_lack_what_it_lost() {
+        let mut history = looked(Restarts::Observed);
+        for (id, run, lacks) in [("b", "2", None), ("b", "3", Some(SPAN)), ("c", "1", None)] {
+            assert_eq!(history.lacks(&process(id, run), at(1)), lacks, "{id} {run}");
+        }
+        history.look(&[again(0..=9, "a", "1"), again(10..=19, "b", "3")], at(1));
+        assert_eq!(history.lacks(&process("b", "3"), at(2)), Some(SPAN - Duration::from_secs(1)));
+        assert_eq!(looked(Restarts::Trusted).lacks(&process("b", "3"), at(1)), None);
     }
 
     #[test]

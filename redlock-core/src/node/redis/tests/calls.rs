@@ -116,10 +116,13 @@ fn votes_that_wait_for_replicas_end_with_the_connection() {
 /// Rule 7: each of them has read what the key has left before the other one runs.
 #[test]
 fn extensions_without_scripts_that_are_on_their_way_together_do_not_shorten_the_key() {
-    for (first, second, sets) in [(2, 1, 0), (1, 1, 0), (1, 2, 1)] {
+    for (first, second, other, sets) in
+        [(2, 1, "a", 0), (1, 1, "a", 0), (1, 2, "a", 1), (2, 1, "b", 1)]
+    {
         let mut line = Line::new(PLAIN, 0);
-        let claim = claim("redlock:a", CANARY);
-        let asked = [first, second].map(|times| {
+        let one = claim("redlock:a", CANARY);
+        let other = if other == "a" { Arc::clone(&one) } else { claim("redlock:b", CANARY) };
+        let asked = [(first, one), (second, other)].map(|(times, claim)| {
             let extend = Action::Extend { ttl: times * TTL };
             let batch = Batch::new(vec![command(&(&claim, extend))]);
             line.calls.ask(&batch, &mut line.out);
