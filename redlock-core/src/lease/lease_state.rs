@@ -84,6 +84,14 @@ impl LeaseState {
         self.confirmed_round = Arc::clone(round);
     }
 
+    /// Counts from `start` what the nodes are asked once more, in this round: no task has read their answers. What they
+    /// were asked before may have run, so the release has to go to all of them (rule 5). No hold has the lease yet.
+    pub(crate) fn asked_again(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
+        self.set_round.set_again_on_all();
+        self.renewed(terms, start, round);
+        self.expired_by = self.expired_by.max(start.now + terms.key_ttl());
+    }
+
     /// The end of the lease's validity on a clock that has missed some of the time since the round
     /// that it counts from. None when the clock has missed so much that the lease cannot be relied
     /// on (rule 2).

@@ -260,6 +260,11 @@ impl Round {
         }
     }
 
+    /// Like [`set_again`](Self::set_again), for all nodes.
+    pub(crate) fn set_again_on_all(&self) {
+        (0..self.names.len()).for_each(|node| self.set_again(node));
+    }
+
     /// Whether a node has not answered in time.
     pub(crate) fn has_timeouts(&self) -> bool {
         let is_late = |answer: &VoteState| matches!(answer, VoteState::Failed(error) if error.kind == NodeErrorKind::Timeout);

@@ -136,6 +136,27 @@ fn a_request_that_goes_on_from_another_runtime_waits_for_the_new_connections() {
     }
 }
 
+/// Its value may have reached the nodes with the answers that no task has read.
+#[test]
+fn an_adoption_goes_on_from_another_runtime_than_one_that_stands_still() {
+    for resources in [&["r"][..], &["a", "b"]] {
+        let nodes = nodes();
+        let (giver, adopter) = (client(&nodes), client(&nodes));
+        let (first, second) = (runtime(), runtime());
+        let lease = second.block_on(async {
+            giver.lock_all(resources.iter().copied()).fenced().await.unwrap().into_lease()
+        });
+        first.block_on(adopter.health());
+        second.block_on(async {
+            let guard = adopter.adopt(lease).await.unwrap();
+            assert!(guard.fencing_token().is_some());
+            assert_eq!(guard.release().await.unwrap(), Released::Ours);
+            sleep(Duration::from_millis(10)).await;
+        });
+        assert!(nodes.iter().all(|node| node.keys().is_empty()), "the keys of a lease stay");
+    }
+}
+
 #[test]
 fn an_operator_goes_on_from_another_runtime_than_one_that_stands_still() {
     let (first, second) = (runtime(), runtime());

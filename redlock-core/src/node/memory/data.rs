@@ -36,6 +36,13 @@ struct Entry {
     expires: f64,
 }
 
+impl Entry {
+    /// Whether an adoption gives it to this claim, or has done so before.
+    fn passes_to(&self, claim: &Claim, from: Token) -> bool {
+        Token::of_value(&self.value) == Some(from) || self.value == claim.value
+    }
+}
+
 impl Data {
     pub(crate) fn new() -> Self {
         Self {
@@ -237,7 +244,7 @@ impl Data {
         let left = |entry: &Entry| Duration::try_from_secs_f64(entry.expires - now);
         match (command.action, found) {
             (Action::Adopt { ttl, from }, Some(entry)) => {
-                if Token::of_value(&entry.value) != Some(from) {
+                if !entry.passes_to(claim, from) {
                     return (Reply::Foreign, false);
                 }
                 entry.value.clone_from(&claim.value);

@@ -1,5 +1,5 @@
 -- Takes over a lock that its holder has handed to another client: gives it our value, and lets it live
--- for at least ARGV[3] milliseconds from now.
+-- for at least ARGV[3] milliseconds from now. It may be asked again: a lock that has our value already is ours.
 --
 -- KEYS[1] the lock   ARGV[1] the token of the old value, with the dot behind it   ARGV[2] our value
 -- ARGV[3] milliseconds
@@ -8,7 +8,7 @@ local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0
 end
-if string.sub(holder, 1, #ARGV[1]) ~= ARGV[1] then
+if holder ~= ARGV[2] and string.sub(holder, 1, #ARGV[1]) ~= ARGV[1] then
   return -1
 end
 -- Rule 7: it never shortens.

@@ -1,5 +1,6 @@
 -- Takes over a set that its holder has handed to another client, if all of it is there: gives the locks
--- our value, and lets them live for at least ARGV[3] milliseconds from now.
+-- our value, and lets them live for at least ARGV[3] milliseconds from now. It may be asked again: locks that have
+-- our value already are ours.
 --
 -- KEYS the locks   ARGV[1] the token of the old value, with the dot behind it   ARGV[2] our value
 -- ARGV[3] milliseconds
@@ -9,7 +10,7 @@ local holders = redis.call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
   if not holders[i] then
     answer = math.min(answer, 0)
-  elseif string.sub(holders[i], 1, #ARGV[1]) ~= ARGV[1] then
+  elseif holders[i] ~= ARGV[2] and string.sub(holders[i], 1, #ARGV[1]) ~= ARGV[1] then
     answer = -1
   end
 end

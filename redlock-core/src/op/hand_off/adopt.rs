@@ -9,7 +9,7 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
-    op::no_quorum::no_quorum,
+    op::{no_quorum::no_quorum, unheard::Unheard},
     options::LockOptions,
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
@@ -32,7 +32,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
     adopted.inspect_err(not_adopted)
 }
 
-async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, LockError> {
+async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
     lease.resources.check()?;
     client.check_open(lease.resources.name())?;
     client.ready().await?;
@@ -68,19 +68,32 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let keys_left = lease.keys_until.saturating_sub(wall).min(client.settings.max_ttl);
     in_transit.lease.expired_by = in_transit.lease.expired_by.max(begun + keys_left);
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
-    let votes = Arc::new(Votes {
-        round: Arc::clone(&round),
-        nodes: Arc::clone(&client.nodes),
-        unconfirmed: std::mem::take(&mut lease.unconfirmed),
-    });
-    deliver(ask(&client.nodes, &votes, begun, |_| Some(Arc::clone(&job))));
-    let tally = round.settled(&client.nodes).await;
+    let (mut round, mut attempts, mut unheard) = (round, 1, Unheard::new(client));
+    let tally = loop {
+        let votes = Arc::new(Votes {
+            round: Arc::clone(&round),
+            nodes: Arc::clone(&client.nodes),
+            unconfirmed: lease.unconfirmed.clone(),
+        });
+        deliver(ask(&client.nodes, &votes, client.nodes.clock.now(), |_| Some(Arc::clone(&job))));
+        let tally = round.settled(&client.nodes).await;
+        if tally.reached() || tally.impossible_by_refusals() {
+            break tally;
+        }
+        let rest = (begun + left).since(client.nodes.clock.now());
+        if !unheard.asks_again(&round.failures(), rest).await {
+            break tally;
+        }
+        attempts += 1;
+        round = Round::new(&client.nodes.names, Tally::is_conclusive);
+        in_transit.lease.asked_again(&terms, client.nodes.clock.read(), &round);
+    };
     if tally.impossible_by_refusals() {
         return Err(lost(&lease, LostReason::Refused));
     }
     if !tally.reached() {
-        let resource = lease.resources.name();
-        return Err(no_quorum(&client.nodes, resource, 1, begun, tally.yes(), round.failures()));
+        let (nodes, resource, failures) = (&client.nodes, lease.resources.name(), round.failures());
+        return Err(no_quorum(nodes, resource, attempts, begun, tally.yes(), failures));
     }
     // After the end of the old validity another client may have had the lock in between (rule 7).
     let reading = client.nodes.clock.read();

@@ -115,7 +115,7 @@ impl Data {
         let mut whole = SetReply::default();
         for (place, key) in claim.keys().enumerate() {
             let reply = match self.keys.get(key).filter(|entry| entry.expires > now) {
-                Some(entry) if Token::of_value(&entry.value) != Some(from) => Reply::Foreign,
+                Some(entry) if !entry.passes_to(claim, from) => Reply::Foreign,
                 Some(_) => Reply::Done,
                 None => Reply::Missing,
             };

@@ -25,7 +25,10 @@ async fn a_lock_passes_once_to_a_client_that_knows_its_token_and_is_not_shortene
     for action in [Action::Extend { ttl: TTL }, RELEASE] {
         assert_eq!(act(&mut *node, &old, action).await, Ok(Reply::Foreign), "it has gone");
     }
-    assert_eq!(act(&mut *node, &ours, adopt(10 * TTL)).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &ours, adopt(TTL)).await, Ok(Reply::Done), "it may ask again");
+    assert!(server.number("PTTL redlock:a") > 240_000, "rule 7: it was shortened");
+    assert_eq!(act(&mut *node, &ours, adopt(10 * TTL)).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 500_000);
     assert_eq!(act(&mut *node, &ours, RELEASE).await, Ok(Reply::Done));
 }
 
