@@ -127,7 +127,8 @@ fn takes_memory(action: Action) -> bool {
     }
 }
 
-fn spec(
+/// This node. Each batch of commands goes to `on_send`, as for [`intercepted`].
+pub(crate) fn spec(
     name: &str,
     node: &MemoryNode,
     has_pushes: bool,

@@ -1,5 +1,6 @@
 //! Handing a lock from client to client, over in-memory nodes.
 
+mod unheard;
 mod votes;
 
 use std::time::Duration;
