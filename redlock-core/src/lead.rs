@@ -16,7 +16,7 @@ use crate::{
     guard::{LockGuard, LockHandle},
     node::NodeHandle,
     options::{LockOptions, call_settings, request_setters},
-    quorum::twin,
+    quorum::Twins,
     request::LockRequest,
     resources::Resources,
     runtime::in_runtime,
@@ -243,8 +243,9 @@ impl Campaign {
     fn votes(&self) -> usize {
         let nodes = &self.client.nodes;
         let now = nodes.clock.now();
+        let twins = Twins::of(nodes);
         let gives_vote = |(index, node): &(usize, &NodeHandle)| {
-            node.is_up() && node.refuses_votes(now).is_none() && twin(nodes, *index).is_none()
+            node.is_up() && node.refuses_votes(now).is_none() && twins.votes(*index)
         };
         nodes.iter().enumerate().filter(gives_vote).count()
     }

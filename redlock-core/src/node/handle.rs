@@ -52,10 +52,9 @@ impl NodeHandle {
         self.shared().quorum_seen.store(true, Ordering::Release);
     }
 
-    /// Whether one and the same process answers under both names.
-    pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
-        let process = self.shared().process.load(Ordering::Acquire);
-        process != 0 && process == other.shared().process.load(Ordering::Acquire)
+    /// The process that it has last reached, by its fingerprint. 0 if that is unknown.
+    pub(crate) fn process(&self) -> u64 {
+        self.shared().process.load(Ordering::Acquire)
     }
 
     /// Makes sure that a task connects and sends.
@@ -202,7 +201,7 @@ impl NodeHandle {
     /// A number that all clients have for this server: from its run id, or from its address where
     /// it tells none.
     pub(crate) fn fingerprint(&self) -> u64 {
-        match self.shared().process.load(Ordering::Acquire) {
+        match self.process() {
             0 => fnv1a(self.name().as_bytes()),
             process => process,
         }

@@ -73,6 +73,28 @@ pub(crate) fn far_away(name: &str, node: &MemoryNode, delay: Duration) -> NodeSp
     spec(name, node, true, on_send)
 }
 
+/// This node, to which each connection takes so long.
+pub(crate) fn slow_to_connect(name: &str, node: &MemoryNode, delay: Duration) -> NodeSpec {
+    let connector = SlowToConnect { node: node.spec(), delay };
+    NodeSpec { name: name.into(), connector: Arc::new(connector) }
+}
+
+struct SlowToConnect {
+    node: NodeSpec,
+    delay: Duration,
+}
+
+impl Connector for SlowToConnect {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
+        async move {
+            sleep(self.delay).await;
+            self.node.connector.connect(&watchers).await
+        }
+        .boxed()
+    }
+}
+
 /// This node as its clients see it, which has no memory left while it `is_full`. It refuses what takes memory, and
 /// deletes and reads as ever. `counted` counts the commands.
 pub(crate) fn without_memory(

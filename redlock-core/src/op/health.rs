@@ -12,7 +12,7 @@ use crate::{
     client::Client,
     error::LockError,
     node::{NodeHandle, NodeHealth, NodeState},
-    quorum::twin,
+    quorum::Twins,
 };
 
 /// The health of each node, in their order. Of a server with two names, one is up.
@@ -31,8 +31,11 @@ pub(crate) async fn health(client: &Client) -> Vec<NodeHealth> {
             break healths;
         }
     };
+    let twins = Twins::preferring(nodes, |index| healths.get(index).is_some_and(NodeHealth::is_up));
     for (index, health) in healths.iter_mut().enumerate() {
-        if let Some(error) = twin(nodes, index) {
+        if health.is_up()
+            && let Some(error) = twins.refusal(nodes, index)
+        {
             health.state = NodeState::Down { error };
         }
     }
@@ -55,11 +58,13 @@ pub(crate) async fn check_quorum(client: &Client) -> Result<(), LockError> {
             NodeState::Down { error } => _ = failed.insert(index, error),
         }
         // Counted anew each time: a later answer may show that two names are the same server.
-        if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
+        let twins = Twins::preferring(nodes, |index| up.contains(&index));
+        if up.iter().filter(|&&index| twins.votes(index)).count() >= quorum {
             return Ok(());
         }
     }
-    failed.extend(up.iter().filter_map(|&index| Some((index, twin(nodes, index)?))));
+    let twins = Twins::preferring(nodes, |index| up.contains(&index));
+    failed.extend(up.iter().filter_map(|&index| Some((index, twins.refusal(nodes, index)?))));
     Err(LockError::NoQuorum {
         resource: String::new(),
         attempts: 1,

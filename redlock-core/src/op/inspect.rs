@@ -9,7 +9,7 @@ use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Action, Claim, Job, Reply},
-    quorum::{Tally, Vote, answer_of, twin},
+    quorum::{Tally, Twins, Vote, answer_of},
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
@@ -117,17 +117,27 @@ async fn ask_all(
     action: impl Fn(usize) -> Action,
 ) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
     let nodes = &client.nodes;
+    let twins = Twins::of(nodes);
     let answers = (0..nodes.len()).map(|index| {
         let job = Job::new(claim, action(index));
+        let refusal = twins.refusal(nodes, index);
         async move {
-            // Two names may have shown that they are one server before, or as they were asked: it has one vote
-            // (rule 16).
-            let twin = || twin(nodes, index).map_or(Ok(()), Err);
-            twin()?;
-            let reply = answer_of(nodes, index, job).await?;
-            twin().map(|()| reply)
+            match refusal {
+                Some(refusal) => Err(refusal),
+                None => answer_of(nodes, index, job).await,
+            }
         }
     });
+    let mut answers = join_all(answers).await;
+    // Two names may have shown that they are one server as they were asked: it has one vote (rule 16).
+    let twins = Twins::preferring(nodes, |index| answers.get(index).is_some_and(Result::is_ok));
+    for (index, answer) in answers.iter_mut().enumerate() {
+        if answer.is_ok()
+            && let Some(refusal) = twins.refusal(nodes, index)
+        {
+            *answer = Err(refusal);
+        }
+    }
     let names = nodes.names.iter().map(Arc::clone);
-    names.zip(join_all(answers).await).collect()
+    names.zip(answers).collect()
 }

@@ -2,15 +2,11 @@
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    LockError, LockState, LostReason, MemoryNode, NodeError, NodeErrorKind, Redlock, Released,
-    clock::TokioClock,
-    node::{Connector, NodeSpec, Opened, Watchers},
-    testing::nodes,
-    token::OsEntropy,
+    LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released,
+    clock::TokioClock, node::intercepted, testing::nodes, token::OsEntropy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -202,23 +198,9 @@ async fn a_waiter_that_relies_on_its_turn_gets_it_when_the_lock_is_deleted() {
     }
 }
 
-/// A node to which each connection takes 10 ms.
-struct Slow(MemoryNode);
-
-impl Connector for Slow {
-    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
-        let watchers = Arc::clone(watchers);
-        async move {
-            sleep(SECOND / 100).await;
-            self.0.spec().connector.connect(&watchers).await
-        }
-        .boxed()
-    }
-}
-
 /// A client of two servers, the first of which has two names.
 fn with_an_alias(nodes: &[MemoryNode]) -> Redlock {
-    let alias = NodeSpec { name: "alias".into(), connector: Arc::new(Slow(nodes[0].clone())) };
+    let alias = intercepted::slow_to_connect("alias", &nodes[0], SECOND / 100);
     let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
     Redlock::builder()
         .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))

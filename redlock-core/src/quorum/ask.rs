@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Twins;
 use crate::{
     clock::Moment,
-    error::{NodeError, NodeErrorKind},
     node::{EarlyReply, Job, NodeHandle, Reply, ReplySink, ReplyTo},
 };
 
@@ -17,10 +17,11 @@ pub(crate) fn ask<C: ReplySink>(
     now: Moment,
     job: impl Fn(usize) -> Option<Arc<Job>>,
 ) -> Vec<EarlyReply> {
+    let twins = Twins::of(nodes);
     let mut early = Vec::new();
     for index in 0..nodes.len() {
         match job(index) {
-            Some(job) => early.extend(ask_at(now, nodes, sink, index, job)),
+            Some(job) => early.extend(ask_at(now, nodes, &twins, sink, index, job)),
             None => early.push((ReplyTo::new(sink, index), Ok(Reply::Missing))),
         }
     }
@@ -36,12 +37,13 @@ pub(crate) fn ask_one<C: ReplySink>(
     job: Arc<Job>,
 ) -> Vec<EarlyReply> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
-    ask_at(node.now(), nodes, sink, index, job)
+    ask_at(node.now(), nodes, &Twins::of(nodes), sink, index, job)
 }
 
 fn ask_at<C: ReplySink>(
     now: Moment,
     nodes: &[NodeHandle],
+    twins: &Twins,
     sink: &Arc<C>,
     index: usize,
     job: Arc<Job>,
@@ -50,19 +52,9 @@ fn ask_at<C: ReplySink>(
     let reply_to = ReplyTo::new(sink, index);
     // The answer to a clean-up is no vote.
     if job.clean_up().is_none()
-        && let Some(error) = twin(nodes, index)
+        && let Some(error) = twins.refusal(nodes, index)
     {
         return vec![(reply_to, Err(error))];
     }
     node.submit(job, reply_to, now)
-}
-
-/// Why this node has no vote when it is the same server as an earlier node: a server with two names
-/// would have two votes (rule 16).
-pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
-    let node = nodes.get(index)?;
-    let first = nodes.iter().take(index).find(|first| node.is_twin_of(first))?;
-    let reason =
-        format!("it is the same server as {}: give every node a server of its own", first.name());
-    Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
 }

@@ -6,14 +6,16 @@ mod free_signal;
 mod nodes;
 mod numbering;
 mod round;
+mod twins;
 mod votes;
 
 pub(crate) use answer::{NodeQuestion, answer_of, no_answer};
-pub(crate) use ask::{ask, ask_one, twin};
+pub(crate) use ask::{ask, ask_one};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;
 pub(crate) use numbering::{Agreement, Numbering, agree};
 #[cfg(test)]
 pub(crate) use round::names;
 pub(crate) use round::{Effect, OnSettled, Round};
+pub(crate) use twins::Twins;
 pub(crate) use votes::{Tally, Vote, quorum};

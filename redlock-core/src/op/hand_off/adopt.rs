@@ -14,6 +14,7 @@ use crate::{
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
     settings::Terms,
+    sync::Mutex,
     telemetry,
     wait::{Joined, Wants},
 };
@@ -74,6 +75,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
             round: Arc::clone(&round),
             nodes: Arc::clone(&client.nodes),
             unconfirmed: lease.unconfirmed.clone(),
+            voted: Mutex::default(),
         });
         deliver(ask(&client.nodes, &votes, client.nodes.clock.now(), |_| Some(Arc::clone(&job))));
         let tally = round.settled(&client.nodes).await;

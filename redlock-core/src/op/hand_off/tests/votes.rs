@@ -1,6 +1,7 @@
 //! Which nodes vote for an adoption.
 
 use super::*;
+use crate::{error::NodeErrorKind, node::intercepted};
 
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
@@ -47,6 +48,29 @@ async fn a_server_that_was_asked_under_one_of_its_names_has_confirmed_the_lock()
     drop(old.lock("warm").await.unwrap());
     let lease = old.lock("r").await.unwrap().into_lease();
     assert_eq!(client(&nodes).adopt(lease).await.unwrap().votes(), 2);
+}
+
+/// While a client connects to a server under a second name, nothing shows yet that it is the same server.
+#[tokio::test(start_paused = true)]
+async fn a_server_with_two_names_has_one_vote_for_an_adoption() {
+    for first in [true, false] {
+        let nodes = nodes(2);
+        let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+        nodes[1].hang();
+        let (at_once, late) =
+            (nodes[0].spec(), intercepted::slow_to_connect("late", &nodes[0], SECOND / 100));
+        let mut specs = vec![at_once, nodes[1].spec(), late];
+        if !first {
+            specs.swap(0, 2);
+        }
+        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
+        let new = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+        let Err(LockError::NoQuorum { granted, nodes, .. }) = new.adopt(lease).await else {
+            panic!("one server is no quorum");
+        };
+        let kinds: Vec<_> = nodes.iter().map(|it| it.kind).collect();
+        assert_eq!((granted, kinds.contains(&NodeErrorKind::Twin)), (1, true), "{kinds:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

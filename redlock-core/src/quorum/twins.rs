@@ -1,0 +1,145 @@
+//! Names that lead to the same server. It has one vote, however many names it has (rule 16).
+
+use smallvec::SmallVec;
+
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::NodeHandle,
+};
+
+/// For each node, the node that has the vote of its server. Taken at one moment: a connection that breaks meanwhile
+/// must not pass the vote on within one question.
+pub(crate) struct Twins {
+    votes: SmallVec<[usize; 5]>,
+}
+
+impl Twins {
+    /// Of the names of one server, the first that is connected has the vote. A node that is down remembers the process
+    /// that it last reached, which another node may be connected to by right.
+    pub(crate) fn of(nodes: &[NodeHandle]) -> Self {
+        Self::preferring(nodes, |index| nodes.get(index).is_some_and(NodeHandle::is_up))
+    }
+
+    /// Of the names of one server, the first that is preferred has the vote, or the first if none is.
+    pub(crate) fn preferring(nodes: &[NodeHandle], is_preferred: impl Fn(usize) -> bool) -> Self {
+        // Each is read once, as it may change.
+        let seen: SmallVec<[(u64, bool); 5]> =
+            (0..).zip(nodes).map(|(index, node)| (node.process(), is_preferred(index))).collect();
+        let vote = |index: usize, (process, _): (u64, bool)| {
+            let same = || (0..).zip(&seen).filter(move |(_, it)| process != 0 && it.0 == process);
+            let first = same().find(|(_, it)| it.1).or_else(|| same().next());
+            first.map_or(index, |(first, _)| first)
+        };
+        Self { votes: (0..).zip(seen.iter()).map(|(index, seen)| vote(index, *seen)).collect() }
+    }
+
+    /// Whether this node has a vote, as far as its twins are concerned.
+    pub(crate) fn votes(&self, index: usize) -> bool {
+        self.votes.get(index) == Some(&index)
+    }
+
+    /// Why this node has no vote, if a twin has it.
+    pub(crate) fn refusal(&self, nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
+        if self.votes(index) {
+            return None;
+        }
+        let (node, twin) = (nodes.get(index)?, nodes.get(*self.votes.get(index)?)?);
+        let reason = format!(
+            "it is the same server as {}: give every node a server of its own",
+            twin.name()
+        );
+        Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering::SeqCst},
+        },
+        time::Duration,
+    };
+
+    use futures_util::future::{BoxFuture, FutureExt};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        MemoryNode, Redlock,
+        clock::TokioClock,
+        node::{Connector, NodeSpec, Opened, Watchers, intercepted},
+        testing::nodes,
+        token::OsEntropy,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Its address leads to the server of another node while it is astray.
+    struct Astray {
+        own: NodeSpec,
+        other: NodeSpec,
+        is_astray: Arc<AtomicBool>,
+    }
+
+    impl Connector for Astray {
+        fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+            let leads_to = if self.is_astray.load(SeqCst) { &self.other } else { &self.own };
+            leads_to.connector.connect(watchers)
+        }
+    }
+
+    /// A client of these nodes. The address of the first one leads to the server of the second one meanwhile.
+    fn with_one_astray(nodes: &[MemoryNode], is_astray: &Arc<AtomicBool>) -> Redlock {
+        let breaks = Arc::clone(is_astray);
+        let other = intercepted::spec("a", &nodes[1], true, move |sender, _, commands| {
+            if breaks.load(SeqCst) {
+                return sender.send(commands);
+            }
+            let error = NodeError::new(&"a".into(), NodeErrorKind::Disconnected, "it broke");
+            let broken = commands.iter().map(|_| Err(error.clone())).collect();
+            async move { broken }.boxed()
+        });
+        let own = nodes[0].spec();
+        let connector = Arc::new(Astray { own, other, is_astray: Arc::clone(is_astray) });
+        let first = NodeSpec { name: "a".into(), connector };
+        let specs = vec![first, nodes[1].spec(), nodes[2].spec()];
+        Redlock::builder()
+            .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
+            .unwrap()
+    }
+
+    /// It is out of reach, and remembers the server of the other one.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_down_takes_the_vote_of_no_other_one() {
+        let nodes = nodes(3);
+        let is_astray = Arc::new(AtomicBool::new(true));
+        let redlock = with_one_astray(&nodes, &is_astray);
+        let refused = |index| {
+            let nodes = &redlock.client().nodes;
+            Twins::of(nodes).refusal(nodes, index).map(|error| error.reason)
+        };
+        drop(redlock.lock("warm").await.unwrap());
+        assert!(refused(0).is_none() && refused(2).is_none());
+        assert!(refused(1).unwrap().contains("the same server as a: give"));
+
+        nodes[0].stop();
+        is_astray.store(false, SeqCst);
+        let before = redlock.lock("before").await;
+        sleep(SECOND).await;
+        drop(before);
+        let guard = redlock.try_lock("r").await.unwrap();
+        assert_eq!(guard.votes(), 2);
+        assert!(refused(1).is_none());
+        let health = redlock.health().await;
+        let up: Vec<_> = health.iter().map(crate::NodeHealth::is_up).collect();
+        assert_eq!(up, [false, true, true]);
+        crate::op::health::check_quorum(redlock.client()).await.unwrap();
+
+        // Both are what they were meant to be.
+        nodes[0].start();
+        sleep(10 * SECOND).await;
+        assert_eq!([0, 1, 2].map(refused), [None, None, None]);
+    }
+}
