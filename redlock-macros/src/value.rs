@@ -8,7 +8,7 @@ use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, Stmt, Un
 use crate::duration;
 
 /// The longest `max_ttl` that a client can have, in milliseconds: `MAX_CONFIGURABLE_TTL` of redlock-core.
-/// `tests/promises/settings.rs` compares the limits of the attribute with those of core.
+/// `tests/annotations/tests/promises/settings.rs` compares the limits of the attribute with those of core.
 const MAX_CONFIGURABLE_TTL_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
 /// The most permits of one resource: `MAX_PERMITS` of redlock-core.

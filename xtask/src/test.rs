@@ -31,6 +31,7 @@ fn suite(name: &str) -> Option<Vec<String>> {
         "redlock-tower",
         "redlock-cli",
         "tests",
+        "tests/annotations",
         "tests/ui",
         "examples",
         "xtask",
@@ -38,6 +39,7 @@ fn suite(name: &str) -> Option<Vec<String>> {
     for folder in folders {
         let package = match folder {
             "tests" => "redlock-tests",
+            "tests/annotations" => "redlock-annotations",
             "tests/ui" => "redlock-ui",
             "examples" => "redlock-examples",
             folder => folder,
@@ -95,7 +97,7 @@ mod tests {
             ("xtask", &["--package", "xtask"][..]),
             ("redlock-core", &["--package", "redlock-core"]),
             ("config", &["--package", "redlock-core", "--test", "config"]),
-            ("promises", &["--package", "redlock-macros", "--test", "promises"]),
+            ("promises", &["--package", "redlock-annotations", "--test", "promises"]),
             ("redlock-ui", &["--package", "redlock-ui"]),
             ("faults", &["--package", "redlock-tests", "--test", "faults"]),
             ("shutdown", &["--package", "redlock-tests", "--test", "shutdown"]),
