@@ -50,3 +50,25 @@ async fn an_adoption_lengthens_a_lock_and_compares_the_whole_token() {
     assert_eq!(act(&mut *node, &ours, adopt(10 * TTL)).await, Ok(Reply::Done));
     assert!(server.number("PTTL redlock:a") > 500_000, "no lock is for ever");
 }
+
+#[tokio::test]
+async fn a_set_passes_whole_and_the_client_that_has_it_may_ask_again() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let [old, ours, theirs] = [OLD, CANARY, "other"].map(|value| {
+        let first = Claim::new(&"redlock:a".into(), value.into());
+        Arc::new(Claim { rest: ["redlock:b".into()].into(), ..first })
+    });
+    assert_eq!(act(&mut *node, &old, GRANT).await, Ok(Reply::Done));
+    for ttl in [TTL, 10 * TTL] {
+        assert_eq!(act(&mut *node, &ours, adopt(ttl)).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &theirs, adopt(ttl)).await, Ok(Reply::Foreign), "once");
+    }
+    for key in ["redlock:a", "redlock:b"] {
+        assert!(server.number(&format!("PTTL {key}")) > 500_000, "{key}");
+    }
+    server.admin("DEL redlock:b");
+    let again = act(&mut *node, &ours, adopt(TTL)).await;
+    assert_eq!(again, Ok(Reply::Missing), "it resurrects nothing");
+    assert_eq!(server.number("EXISTS redlock:b"), 0);
+}
