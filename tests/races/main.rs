@@ -11,6 +11,7 @@
     reason = "these are tests, if not all of them are #[test]"
 )]
 
+mod features;
 mod holds;
 mod nodes;
 mod runtimes;

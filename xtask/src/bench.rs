@@ -1,7 +1,4 @@
-//! `cargo xtask bench`: what a lock costs, beside others. The program is in `bench/`, a workspace
-//! of its own: what it is compared with is no dependency of this one.
-
-use std::process::Command;
+//! `cargo xtask bench`: what a lock costs, beside others.
 
 use crate::{
     redis_server,
@@ -12,33 +9,7 @@ pub(crate) const ABOUT: &str = "measures locks beside rslock, bare redis-rs and 
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;
-    let mut command = cargo(&["run", "--release"]);
+    let mut command = shell::cargo(["run", "--quiet", "--release", "--package", "redlock-bench"]);
     command.arg("--").args(arguments);
     shell::run(command)
-}
-
-/// What `cargo xtask lint` checks of it.
-pub(crate) fn lint() -> Result<(), Failure> {
-    shell::run(cargo(&["fmt", "--check"]))?;
-    let mut command = cargo(&["clippy", "--all-targets"]);
-    command.args(["--", "--deny=warnings"]);
-    shell::run(command)
-}
-
-/// What `cargo xtask test` tests of it.
-pub(crate) fn test() -> Result<(), Failure> {
-    shell::run(cargo(&["test"]))
-}
-
-/// Builds what [`test()`] runs.
-pub(crate) fn build() -> Result<(), Failure> {
-    shell::run_aside(&cargo(&["test", "--no-run"]))
-}
-
-/// In the target directory of this workspace: most of its dependencies are built there already.
-fn cargo(words: &[&str]) -> Command {
-    let mut command = shell::cargo(words);
-    command.args(["--quiet", "--manifest-path", "bench/Cargo.toml"]);
-    command.env("CARGO_TARGET_DIR", shell::target());
-    command
 }

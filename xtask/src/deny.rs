@@ -3,7 +3,7 @@
 use crate::shell::{self, Failure};
 
 /// Each is a workspace, and has a lock file of its own.
-const MANIFESTS: [&str; 3] = ["Cargo.toml", "bench/Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
 /// First what the registry alone can answer, then the advisories, which are kept elsewhere: a machine
 /// that cannot reach them still learns the rest.

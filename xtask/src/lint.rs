@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::{
-    bench, imports, mutants, races,
+    imports, mutants, races,
     shell::{self, Failure},
     sim,
 };
@@ -27,8 +27,7 @@ pub(crate) fn run_without_cfgs() -> Result<(), Failure> {
         "--all-features",
         "--",
         "--deny=warnings",
-    ]))?;
-    bench::lint()
+    ]))
 }
 
 /// Clippy over what only the simulation and the races compile. Their flags do not exclude each other.

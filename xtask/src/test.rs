@@ -3,7 +3,7 @@
 use std::{env, thread};
 
 use crate::{
-    bench, browser, haproxy, postgres, races, redis_server,
+    browser, haproxy, postgres, races, redis_server,
     shell::{self, Failure},
     sim,
 };
@@ -76,13 +76,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     // Only a run of everything builds the command line for certain.
     command.env(PROGRAMS_BUILT, "1");
-    // Most suites wait for servers: meanwhile the rest is built. Last the benchmark, which waits for
-    // the target directory of the suites.
-    shell::beside(
-        || shell::run(command),
-        || sim::build().and_then(|()| races::build()).and_then(|()| bench::build()),
-    )?;
-    bench::test()?;
+    // Most suites wait for servers: meanwhile the rest is built.
+    shell::beside(|| shell::run(command), || sim::build().and_then(|()| races::build()))?;
     sim::run_share()?;
     races::run(&[])
 }

@@ -98,21 +98,3 @@ impl<W: Way> Client for Ours<W> {
         W::release(held).await
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use redlock_core::{LockError, Redlock};
-
-    /// The tests of redlock-core have all of its features, so that this needs a build without.
-    #[test]
-    fn tls_without_its_feature_names_the_feature() {
-        for url in ["rediss://db.example:6380", "valkeys://db.example:6380"] {
-            let error = Redlock::builder().nodes([url]).build().unwrap_err();
-            let LockError::Config { problem, .. } = error else { panic!("{error}") };
-            assert!(
-                problem.contains("db.example:6380") && problem.contains("`tls-rustls`"),
-                "{problem}"
-            );
-        }
-    }
-}
