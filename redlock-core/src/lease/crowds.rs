@@ -69,7 +69,7 @@ async fn in_a_crowd_in_doubt_the_holds_that_end_first_are_renewed_first() {
 
 /// A doubt counts from when its own renewal was sent. It still ends with the validity.
 #[tokio::test(start_paused = true)]
-async fn a_doubt_whose_turn_does_not_come_in_time_is_a_loss() {
+async fn a_doubt_for_which_there_is_no_room_in_time_is_a_loss() {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
     let guards = crowd(&redlock, 2000).await;

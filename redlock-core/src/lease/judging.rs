@@ -19,17 +19,17 @@ impl Leases {
         match todo {
             Todo::Nothing => {}
             Todo::TellLoss(reason) => self.tell_lost(hold, reason),
-            Todo::Renew(end) => self.renew_in_turn(hold, end),
+            Todo::Renew(end) => self.renew_or_wait(hold, end),
         }
         (judgement, reading)
     }
 
     /// Sends a renewal, or queues the hold for one when too many are in progress. Without a renewal
     /// the hold ends at `end`: holds that end first are renewed first.
-    fn renew_in_turn(self: &Arc<Self>, hold: &Arc<Hold>, end: Moment) {
+    fn renew_or_wait(self: &Arc<Self>, hold: &Arc<Hold>, end: Moment) {
         match self.registry.room() {
             Some(room) => self.renew(hold, Some(room)),
-            None => self.registry.await_turn(hold.id, end),
+            None => self.registry.await_room(hold.id, end),
         }
     }
 
@@ -48,7 +48,7 @@ impl Leases {
         match upkeep {
             Upkeep::Due(at) => Some(at),
             Upkeep::Waits { end } => {
-                self.registry.await_turn(hold.id, end);
+                self.registry.await_room(hold.id, end);
                 Some(end)
             }
             Upkeep::Renew { due } => {

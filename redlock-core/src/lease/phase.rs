@@ -28,8 +28,8 @@ pub(crate) enum Judgement {
 pub(super) enum Phase {
     Held,
     /// Real time has run ahead, and only a renewal that was sent since clears that: a wall clock that
-    /// is set back does not. A doubt counts from when its own renewal was sent: a hold whose turn has
-    /// not come yet stays doubtful until its deadline.
+    /// is set back does not. A doubt counts from when its own renewal was sent: a hold that waits for
+    /// room stays doubtful until its deadline.
     Doubtful {
         renewal_sent: Option<Moment>,
     },

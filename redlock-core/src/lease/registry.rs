@@ -57,8 +57,8 @@ pub(super) struct Shared {
 pub(super) struct Inner {
     pub(super) holds: HashMap<HoldId, Entry>,
     due: BTreeSet<(Moment, HoldId)>,
-    /// Holds that wait for their turn to be renewed. Holds that end first are renewed first.
-    turns: BTreeSet<(Moment, HoldId)>,
+    /// Holds that wait for room for their renewals. Holds that end first are renewed first.
+    awaiting_room: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     pub(super) asleep: Option<Moment>,
     /// A hold was added since the task last went to sleep.
@@ -78,8 +78,8 @@ pub(super) struct Entry {
     hold: Weak<Hold>,
     /// When the task has to look at it.
     due: Option<Moment>,
-    /// When it ends unless its turn comes before.
-    turn: Option<Moment>,
+    /// When it ends unless there is room for its renewal before. `None` if it waits for none.
+    awaits_room: Option<Moment>,
 }
 
 impl Inner {
@@ -100,11 +100,11 @@ impl Inner {
     }
 
     /// Queues a hold for a renewal, if it is not queued already.
-    fn add_turn(&mut self, id: HoldId, end: Moment) {
+    fn await_room(&mut self, id: HoldId, end: Moment) {
         let Some(entry) = self.holds.get_mut(&id) else { return };
-        if entry.turn.is_none() {
-            entry.turn = Some(end);
-            self.turns.insert((end, id));
+        if entry.awaits_room.is_none() {
+            entry.awaits_room = Some(end);
+            self.awaiting_room.insert((end, id));
         }
     }
 
@@ -113,8 +113,8 @@ impl Inner {
         if let Some(due) = entry.due {
             self.due.remove(&(due, id));
         }
-        if let Some(end) = entry.turn {
-            self.turns.remove(&(end, id));
+        if let Some(end) = entry.awaits_room {
+            self.awaiting_room.remove(&(end, id));
         }
     }
 }
@@ -165,7 +165,7 @@ impl Registry {
             if inner.closed {
                 return false;
             }
-            let entry = Entry { hold: Arc::downgrade(hold), due: None, turn: None };
+            let entry = Entry { hold: Arc::downgrade(hold), due: None, awaits_room: None };
             inner.holds.insert(hold.id, entry);
             inner.has_news = true;
             (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
@@ -213,8 +213,8 @@ impl Registry {
     }
 
     /// Queues a hold for a renewal. Holds that end first are renewed first.
-    pub(crate) fn await_turn(&self, id: HoldId, end: Moment) {
-        self.shared.inner.lock().add_turn(id, end);
+    pub(crate) fn await_room(&self, id: HoldId, end: Moment) {
+        self.shared.inner.lock().await_room(id, end);
         // Room may have been made before the task could be told.
         self.shared.wake();
     }
@@ -230,7 +230,7 @@ impl Registry {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.shared.inner.lock();
-        inner.holds.is_empty() && inner.due.is_empty() && inner.turns.is_empty()
+        inner.holds.is_empty() && inner.due.is_empty() && inner.awaiting_room.is_empty()
     }
 
     /// Accepts no more holds.
@@ -280,26 +280,26 @@ impl Shared {
         self.entries().into_iter().filter_map(|(_, hold)| hold.upgrade()).collect()
     }
 
-    /// Queues every hold, because each may be in doubt. Its turn finds out whether it needs a
-    /// renewal.
+    /// Queues every hold, because each may be in doubt. Whether it needs a renewal shows
+    /// when there is room for one.
     pub(super) async fn doubt_all(&self, reading: Reading) {
         for (number, (id, hold)) in self.entries().into_iter().enumerate() {
             let Some(end) = hold.upgrade().map(|hold| hold.end_at(reading)) else { continue };
-            self.inner.lock().add_turn(id, end);
+            self.inner.lock().await_room(id, end);
             if number % MAX_AT_ONCE == MAX_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Holds that are due or whose turn has come, [`MAX_AT_ONCE`] at most. A turn comes when there
-    /// is room for a renewal. Empty for a task that was taken over.
+    /// Holds that are due, or for whose renewal there is room now, [`MAX_AT_ONCE`] at most. Empty for a task that was
+    /// taken over.
     pub(super) fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
             return Vec::new();
         }
-        let Inner { holds, due, turns, asleep, .. } = &mut *inner;
+        let Inner { holds, due, awaiting_room, asleep, .. } = &mut *inner;
         *asleep = None;
         let mut taken = Vec::new();
         while let Some((at, id)) = due.first().copied()
@@ -313,9 +313,9 @@ impl Shared {
         }
         let room = MAX_RENEWALS.saturating_sub(self.renewals.load(Ordering::SeqCst));
         for _ in 0..room.min(MAX_AT_ONCE - taken.len()) {
-            let Some((_, id)) = turns.pop_first() else { break };
+            let Some((_, id)) = awaiting_room.pop_first() else { break };
             let Some(entry) = holds.get_mut(&id) else { continue };
-            entry.turn = None;
+            entry.awaits_room = None;
             taken.extend(entry.hold.upgrade());
         }
         taken
@@ -329,9 +329,9 @@ impl Shared {
         if !Arc::ptr_eq(&inner.sooner, sooner) {
             return None;
         }
-        self.crowded.store(!inner.turns.is_empty(), Ordering::SeqCst);
+        self.crowded.store(!inner.awaiting_room.is_empty(), Ordering::SeqCst);
         let has_room = || self.renewals.load(Ordering::SeqCst) < MAX_RENEWALS;
-        if !inner.turns.is_empty() && has_room() {
+        if !inner.awaiting_room.is_empty() && has_room() {
             return None;
         }
         let has_news = std::mem::take(&mut inner.has_news);

@@ -147,7 +147,7 @@ impl HoldState {
     /// When it has to be looked at: at its end, or to be renewed before.
     pub(super) fn due_at(&self, reading: Reading) -> Moment {
         let end = self.end_at(reading);
-        // A hold in doubt is renewed in its turn. A regular renewal that is overdue does not make it due earlier.
+        // A hold in doubt is renewed when there is room. A regular renewal that is overdue does not make it due earlier.
         if self.is_unasked() { end } else { end.min(self.renew_at) }
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Session<'a> {
     /// The connection before this one answered nothing: the first answer is reported.
     was_silent: bool,
     /// How often other tasks run at most before the commands of a crowd are sent.
-    turns: usize,
+    max_yields: usize,
 }
 
 /// How a connection ended.
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
             strikes: Strikes::default(),
             answered: false,
             was_silent,
-            turns: gathering::turns(),
+            max_yields: gathering::max_yields(),
         })
     }
 
@@ -276,14 +276,14 @@ impl<'a> Session<'a> {
     }
 
     /// Lets other tasks run after a crowd. Callers that are about to ask may join: one write for all
-    /// of them. Deletes wait for these turns too, and renewals for one.
+    /// of them. Deletes wait as long, and renewals until the others have run once.
     async fn let_a_crowd_ask(&mut self) {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let is_crowded = self.shared.pipe.lock().is_crowded(&now);
         if is_crowded {
             // It stands still for other tasks, which may take long.
             self.task.sleeps_until(self.shared.context.clock.now());
-            gathering::gather(self.turns, || self.shared.outbox.lock().lanes.gathered()).await;
+            gathering::gather(self.max_yields, || self.shared.outbox.lock().lanes.gathered()).await;
         }
     }
 

@@ -157,7 +157,7 @@ fn a_doubt_asks_for_its_renewal_once() {
 
 /// The task that renews would look at it without a pause.
 #[test]
-fn a_doubt_whose_turn_has_not_come_is_due_at_its_end() {
+fn a_doubt_that_waits_for_room_is_due_at_its_end() {
     let mut held = held();
     let after_due = reading(5000, SECOND);
     held.judge(after_due);
