@@ -301,8 +301,8 @@ pub enum NodeErrorKind {
     /// nothing was sent (see [`Restarts`](crate::Restarts)). Or it had not confirmed the lock that is adopted when the
     /// lock was handed over.
     SitsOut,
-    /// The node is the same server as another node of this client, and has no vote of its own: nothing
-    /// was sent.
+    /// The node is the same server as another node of this client, and has no vote of its own. Nothing was sent, or the
+    /// answer counts under the other name.
     Twin,
 }
 

@@ -156,11 +156,12 @@ impl Redlock {
     /// [`LockGuard::into_lease`]. A lease can be adopted once, and only while it is valid. Both clients must have the
     /// same nodes and the same `key_prefix`.
     ///
-    /// This takes one round trip. From now on, the lock is as if it were acquired with the same settings, but without a
+    /// This takes one round trip, and another one if no task could read the answers because its runtime ended or stands
+    /// still. From now on, the lock is as if it were acquired with the same settings, but without a
     /// label.
     ///
-    /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. This
-    /// proves that no other client held the lock in between.
+    /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. A
+    /// server with several names votes once. This proves that no other client held the lock in between.
     ///
     /// Give a lease to one client. If several try to adopt it at once, at most one of them gets the lock, and possibly
     /// none.

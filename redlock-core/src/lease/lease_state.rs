@@ -70,8 +70,8 @@ impl LeaseState {
         self.range.as_mut()?.next()
     }
 
-    /// Notes that a quorum has renewed the keys by these terms, in a round that started at `start`.
-    /// No hold had the lease meanwhile.
+    /// Counts the lease from `start` by these terms, as a round says that began then and has, or needs, a quorum. No hold
+    /// had the lease meanwhile.
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
         let deadline = validity::deadline(start.now, terms.ttl, self.clock_drift_factor);
         // It never shortens (rule 7).
@@ -87,7 +87,7 @@ impl LeaseState {
     /// Counts from `start` what the nodes are asked once more, in this round: no task has read their answers. What they
     /// were asked before may have run, so the release has to go to all of them (rule 5). No hold has the lease yet.
     pub(crate) fn asked_again(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
-        self.set_round.set_again_on_all();
+        self.set_round.asked_again();
         self.renewed(terms, start, round);
         self.expired_by = self.expired_by.max(start.now + terms.key_ttl());
     }

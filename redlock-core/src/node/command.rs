@@ -24,6 +24,9 @@ pub(crate) struct Claim {
     /// The place in the queue between clients of a reader, or of a writer that waits for readers. Zero
     /// without a place. Readers behind a writer that waits get no lock.
     pub(crate) place: u64,
+    /// It takes over keys that another client has given away, and may ask for them again. A lock is asked for with a new
+    /// claim each time.
+    pub(crate) adopts: bool,
     /// The client that asks was given a turn. That turn is over when the lock is released.
     pub(crate) has_turn: bool,
     /// The nodes, by their places, to which the grant was sent.
@@ -45,6 +48,7 @@ impl Claim {
             shared: false,
             permit: false,
             place: 0,
+            adopts: false,
             has_turn: false,
             is_sent: AtomicU64::new(0),
             has_joined: AtomicU64::new(0),
@@ -52,7 +56,7 @@ impl Claim {
         }
     }
 
-    /// Notes that the grant is sent to this node. A claim is granted once a node.
+    /// Notes that the grant is sent to this node. A claim is granted once a node, unless it [`adopts`](Self::adopts).
     pub(super) fn mark_sent(&self, node: usize) {
         if node < BITS {
             self.is_sent.fetch_or(bit(node), Ordering::AcqRel);
@@ -171,8 +175,8 @@ pub(crate) enum Action {
     /// Set the key like [`Grant`](Self::Grant), and draw numbers from the counter beside it. Sent at
     /// most once a node for each claim: a second one would draw other numbers.
     GrantFenced { ttl: Duration, draw: Draw },
-    /// If the key has a value with this token, give it our value and let it live for at least this long:
-    /// a lock that another process handed over. A vote like [`Grant`](Self::Grant).
+    /// If the key has a value with this token, or our value already, give it our value and let it live for at least this
+    /// long: a lock that another process handed over. A vote like [`Grant`](Self::Grant).
     Adopt { ttl: Duration, from: Token },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).

@@ -86,7 +86,12 @@ impl Lanes {
             Action::Heal { .. } | Action::Confirm(_) => {
                 self.renewals.push(Queued::new(job, reply_to, now));
             }
-            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
+            Action::Adopt { .. } => {
+                // The same question, asked again: a delete withdraws one of them at most.
+                withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);
+                self.grants.push(Queued::new(job, reply_to, now));
+            }
+            Action::Grant { .. } | Action::GrantFenced { .. } => {
                 self.grants.push(Queued::new(job, reply_to, now))
             }
             Action::Leave { .. } | Action::LowerBarrier => {
@@ -101,9 +106,12 @@ impl Lanes {
             Action::Release { .. } | Action::Shorten { .. } => {
                 while withdraw(&mut self.renewals, &job.claim, |_| true, name, &mut early) {}
                 // A claim is granted once a node: nothing of it ever got here. The lane is long when many callers
-                // wait, and it is searched only for a `SET` that may be there.
-                let is_nowhere = !job.claim.is_sent(reply_to.node())
+                // wait, and it is searched only for a `SET` that may be there. An adoption that was sent may wait here
+                // again, and would run behind the delete.
+                let is_sent = job.claim.is_sent(reply_to.node());
+                let is_withdrawn = (!is_sent || job.claim.adopts)
                     && withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);
+                let is_nowhere = is_withdrawn && !is_sent;
                 // Other nodes have granted it, and clients may wait here.
                 let wakes = matches!(job.action, Action::Release { wakes } if !wakes.is_none());
                 if is_nowhere && !wakes {

@@ -129,6 +129,28 @@ fn a_delete_follows_a_set_that_was_sent() {
     assert_eq!(take(&mut outbox, 0).len(), 1);
 }
 
+/// It would run behind the delete, and leave a key that no client holds.
+#[test]
+fn a_delete_withdraws_an_adoption_that_was_asked_again() {
+    for is_sent in [false, true] {
+        let mut outbox = up();
+        let claim = Arc::new(Claim { adopts: true, ..Claim::new(&"k".into(), "ours.".into()) });
+        let from = crate::token::Token::parse(&"0a".repeat(20)).unwrap();
+        let adopt = Action::Adopt { ttl: Duration::from_secs(5), from };
+        put(&mut outbox, Job::new(&claim, adopt));
+        if is_sent {
+            assert_eq!(actions(&take(&mut outbox, 0)), [adopt]);
+        }
+        let replaced = put(&mut outbox, Job::new(&claim, adopt));
+        assert_eq!(replaced.len(), usize::from(!is_sent), "one of the two is enough");
+        let early = put(&mut outbox, delete(&claim));
+        let gone = early.iter().any(|(_, it)| *it == Ok(Reply::Missing));
+        assert_eq!(gone, !is_sent, "nothing of it got here");
+        let release = Action::Release { wakes: KeySet::NONE };
+        assert_eq!(actions(&take(&mut outbox, 0)), if is_sent { vec![release] } else { vec![] });
+    }
+}
+
 /// A client may have more nodes than a claim can note.
 #[test]
 fn a_delete_withdraws_its_own_set_on_each_node_that_was_not_sent_it() {

@@ -74,6 +74,8 @@ enum VoteState {
     Missing,
     /// The key was missing, and the node was asked to set it again.
     Healing,
+    /// All nodes were asked once more, in another round. What this round asked may have run, whatever comes of it.
+    AskedAgain,
     /// Another client has the key.
     Foreign,
     Failed(Box<NodeError>),
@@ -139,6 +141,12 @@ impl Round {
                     tally.come_round();
                 }
                 *slot = answer;
+                return;
+            }
+            Some(slot @ VoteState::AskedAgain) => {
+                if answer == VoteState::Yes {
+                    *slot = answer;
+                }
                 return;
             }
             // A node has one vote.
@@ -229,7 +237,7 @@ impl Round {
     pub(crate) fn effects(&self) -> SmallVec<[Effect; 5]> {
         let effect = |answer: &VoteState| match answer {
             VoteState::Yes => Effect::Certain,
-            VoteState::Awaited | VoteState::Healing => Effect::Possible,
+            VoteState::Awaited | VoteState::Healing | VoteState::AskedAgain => Effect::Possible,
             VoteState::Failed(error) if error.may_have_run => Effect::Possible,
             VoteState::Failed(_) | VoteState::Missing | VoteState::Foreign => Effect::None,
         };
@@ -260,9 +268,14 @@ impl Round {
         }
     }
 
-    /// Like [`set_again`](Self::set_again), for all nodes.
-    pub(crate) fn set_again_on_all(&self) {
-        (0..self.names.len()).for_each(|node| self.set_again(node));
+    /// Notes that all nodes are asked once more, in another round, which has the answers. The question may now take
+    /// effect on each of them, also where the answer to this round is yet to come.
+    pub(crate) fn asked_again(&self) {
+        for answer in &mut self.state.lock().answers {
+            if *answer != VoteState::Yes {
+                *answer = VoteState::AskedAgain;
+            }
+        }
     }
 
     /// Whether a node has not answered in time.
@@ -280,6 +293,7 @@ impl Round {
             | VoteState::Yes
             | VoteState::Missing
             | VoteState::Healing
+            | VoteState::AskedAgain
             | VoteState::Foreign => None,
         };
         state.answers.iter().filter_map(failed).collect()

@@ -86,7 +86,8 @@ pub(crate) fn delete(
     let effects = lease.set_round.effects();
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let (Some(node), Some(&effect)) = (nodes.get(index), effects.get(index)) else { continue };
-        let is_there = effect != Effect::None;
+        // A renewal may have found the keys under another name of their server, which has its vote now (rule 16).
+        let is_there = effect != Effect::None || lease.confirmed_round.has_yes(index);
         if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
             continue;

@@ -50,7 +50,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     client.check_open(lease.resources.name())?;
     let value = client.fresh_value()?;
     let (key, rest) = client.keys(&lease.resources);
-    let claim = Arc::new(Claim { rest, ..Claim::new(&key, value) });
+    let claim = Arc::new(Claim { rest, adopts: true, ..Claim::new(&key, value) });
     let round = Round::new(&client.nodes.names, Tally::is_conclusive);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
     let wants = Wants::new(&terms, claim.is_set());
@@ -83,7 +83,14 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
             break tally;
         }
         let rest = (begun + left).since(client.nodes.clock.now());
-        if !unheard.asks_again(&round.failures(), rest).await {
+        let failures = round.failures();
+        let asks_again = tokio::select! {
+            biased;
+            () = client.closed() => false,
+            asks_again = unheard.asks_again(&failures, rest) => asks_again,
+        };
+        client.check_open(lease.resources.name())?;
+        if !asks_again {
             break tally;
         }
         attempts += 1;
@@ -99,7 +106,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     }
     // After the end of the old validity another client may have had the lock in between (rule 7).
     let reading = client.nodes.clock.read();
-    let in_time = reading.now < begun + left;
+    let in_time = reading.now + reading.missed_since(start) < begun + left;
     if !(in_time && in_transit.lease.is_valid_on(reading)) {
         return Err(lost(&lease, LostReason::Expired));
     }

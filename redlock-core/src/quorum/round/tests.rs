@@ -68,6 +68,26 @@ async fn a_node_that_is_healed_has_another_vote() {
     assert!(round.has_yes(1) && round.effects()[1] == Effect::Certain);
 }
 
+/// What was asked first may run when what was asked next has been answered.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_asked_again_may_have_run_what_it_was_asked_first() {
+    let round = Round::new(&names(5), Tally::reached);
+    let error = |may_have_run| {
+        let error = NodeError::new(&"n".into(), NodeErrorKind::Timeout, "late");
+        NodeError { may_have_run, ..error }
+    };
+    ReplyTo::new(&round, 0).deliver(Ok(Reply::Done));
+    ReplyTo::new(&round, 1).deliver(Err(error(false)));
+    ReplyTo::new(&round, 2).deliver(Ok(Reply::Missing));
+    let late = ReplyTo::new(&round, 3);
+    round.asked_again();
+    late.deliver(Err(error(false)));
+    ReplyTo::new(&round, 4).deliver(Ok(Reply::Done));
+    let (possible, certain) = (Effect::Possible, Effect::Certain);
+    assert_eq!(round.effects()[..], [certain, possible, possible, possible, certain]);
+    assert_eq!(round.yes(), 1, "the other round has the votes");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_has_one_vote() {
     let round = Round::new(&names(3), Tally::reached);

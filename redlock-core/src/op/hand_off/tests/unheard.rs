@@ -54,6 +54,27 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_adoption_is_not_asked_again_once_the_client_is_closed() {
+    let nodes = nodes(3);
+    let specs = nodes.iter().map(|node| unheard_once(node, true)).collect();
+    let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
+    let new = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+    let old = client(&nodes);
+    for client in [&old, &new] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    nodes.iter().for_each(|node| node.slow(SECOND / 100));
+    let lease = old.lock("r").await.unwrap().into_lease();
+    let (adopted, ()) = tokio::join!(new.adopt(lease), async {
+        sleep(SECOND / 100).await;
+        new.shutdown(Duration::ZERO).await;
+    });
+    assert!(matches!(adopted, Err(LockError::ShuttingDown { .. })), "{adopted:?}");
+    sleep(SECOND).await;
+    assert!(are_empty(&nodes), "what it had taken over is given back");
+}
+
 /// What was not heard counts from when it was asked, and the old validity has no second end (rule 7).
 #[tokio::test(start_paused = true)]
 async fn an_adoption_is_asked_again_for_as_long_as_the_old_validity_lasts() {
