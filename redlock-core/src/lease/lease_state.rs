@@ -118,8 +118,10 @@ mod tests {
     use crate::{
         Redlock,
         clock::{Clock, TokioClock},
+        error::{NodeError, NodeErrorKind},
+        node::ReplyTo,
         options::LockOptions,
-        quorum::{Tally, names},
+        quorum::{Effect, Tally, names},
     };
 
     #[tokio::test(start_paused = true)]
@@ -143,5 +145,25 @@ mod tests {
             (lease.deadline, lease.counts_from.now),
             (deadline + second, begun.now + second)
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_asked_for_again_counts_from_there_and_may_be_on_every_node() {
+        let redlock = Redlock::in_memory(1);
+        let second = Duration::from_secs(1);
+        let options = LockOptions::new().ttl(30 * second);
+        let terms = redlock.client().settings.terms(&options).unwrap();
+        let rounds = [(); 2].map(|()| Round::new(&names(2), Tally::reached));
+        let claim = Arc::new(Claim::new(&"k".into(), "v".to_owned()));
+        let mut lease = LeaseState::sought(claim, &terms, TokioClock.read(), &rounds[0]);
+        let before = lease.clone();
+        let down = NodeError::new(&"n".into(), NodeErrorKind::Down, "it was not sent");
+        ReplyTo::new(&rounds[0], 0).deliver(Err(down));
+        tokio::time::advance(second).await;
+        lease.asked_again(&terms, TokioClock.read(), &rounds[1]);
+        assert_eq!(lease.deadline, before.deadline + second);
+        assert_eq!(lease.expired_by, before.expired_by + second);
+        assert_eq!(lease.set_round.effects()[..], [Effect::Possible, Effect::Possible]);
+        assert!(Arc::ptr_eq(&lease.confirmed_round, &rounds[1]));
     }
 }
