@@ -14,11 +14,13 @@ end
 if not is_free_of_writers(KEYS[1]) then
   return -1
 end
+local now = clock()
 local is_new = KEYS[2] ~= KEYS[1]
-if is_new and (is_barred(tonumber(ARGV[3])) or redis.call('ZSCORE', KEYS[1], ARGV[1])) then
+local there_until = redis.call('ZSCORE', KEYS[1], ARGV[1])
+local is_there = there_until and tonumber(there_until) > now
+if is_new and (is_barred(tonumber(ARGV[3])) or is_there) then
   return -1
 end
-local now = clock()
 set(KEYS[1], ARGV[1], now + ARGV[2])
 keep(KEYS[1], now)
 return 1

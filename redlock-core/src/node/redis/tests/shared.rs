@@ -48,6 +48,19 @@ async fn a_reader_is_given_one_vote_by_a_server() {
     assert_eq!(act(&mut *node, &reader, SHARE).await, Ok(Reply::Done));
 }
 
+/// Another reader keeps the key, and with it the entry of the one whose time is over.
+#[tokio::test]
+async fn a_reader_whose_time_is_over_is_not_there_already() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (short, long) = (reader("short"), reader("long"));
+    let brief = Duration::from_millis(50);
+    assert_eq!(act(&mut *node, &short, Action::Grant { ttl: brief }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &long, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
+    tokio::time::sleep(2 * brief).await;
+    assert_eq!(act(&mut *node, &short, SHARE).await, Ok(Reply::Done));
+}
+
 #[tokio::test]
 async fn the_key_lives_as_long_as_its_last_reader_and_each_reader_as_long_as_its_own_time() {
     let mut server = Server::start();
