@@ -60,9 +60,8 @@ impl Readers {
         if is_stopped && matches!(action, Action::Grant { .. }) {
             return (Reply::Foreign, false);
         }
-        // A server has forgotten all of them when the last has expired, and each of them when the next one comes.
-        let was_there = self.until(&claim.key, now).is_some()
-            && self.by_key.get(&claim.key).is_some_and(|it| it.contains_key(&claim.value));
+        let was_there_until = self.by_key.get(&claim.key).and_then(|it| it.get(&claim.value));
+        let was_there = was_there_until.is_some_and(|until| *until > now);
         let readers = self.by_key.entry(Arc::clone(&claim.key)).or_default();
         if was_there && matches!(action, Action::Grant { .. }) {
             // Under a second name of the node. A node has one vote for a reader, as it has for a writer.
