@@ -13,7 +13,7 @@ use crate::{
     clock::Reading,
     error::LostReason,
     node::{Action, Job, deliver},
-    quorum::{OnSettled, Round, Tally, ask, ask_one},
+    quorum::{OnSettled, OneVote, Round, Tally, ask, ask_one},
     sync::Mutex,
 };
 
@@ -57,7 +57,8 @@ impl Leases {
                 let has_key = lease.confirmed_round.has_yes(node);
                 Some(Arc::clone(if has_key { &expecting } else { &others }))
             };
-            Some((ask(&self.nodes, &round, start.now, job), round, look_again))
+            let votes = OneVote::new(&round, &self.nodes);
+            Some((ask(&self.nodes, &votes, start.now, job), round, look_again))
         })?;
         if let Some(at) = look_again {
             self.registry.schedule(hold.id, at);

@@ -1,12 +1,12 @@
 //! Looking at locks and taking them away, on nodes in this process.
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::{future::IntoFuture, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
 use crate::{
     LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released,
-    clock::TokioClock, node::intercepted, testing::nodes, token::OsEntropy,
+    node::intercepted, testing::nodes,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -202,9 +202,7 @@ async fn a_waiter_that_relies_on_its_turn_gets_it_when_the_lock_is_deleted() {
 fn with_an_alias(nodes: &[MemoryNode]) -> Redlock {
     let alias = intercepted::slow_to_connect("alias", &nodes[0], SECOND / 100);
     let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
-    Redlock::builder()
-        .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
-        .unwrap()
+    Redlock::builder().over(specs)
 }
 
 /// While a client connects to a server under a second name, nothing shows yet that it is the same server

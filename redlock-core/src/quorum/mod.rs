@@ -5,6 +5,7 @@ mod ask;
 mod free_signal;
 mod nodes;
 mod numbering;
+mod one_vote;
 mod round;
 mod twins;
 mod votes;
@@ -14,6 +15,7 @@ pub(crate) use ask::{ask, ask_one};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;
 pub(crate) use numbering::{Agreement, Numbering, agree};
+pub(crate) use one_vote::OneVote;
 #[cfg(test)]
 pub(crate) use round::names;
 pub(crate) use round::{Effect, OnSettled, Round};

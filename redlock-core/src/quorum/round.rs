@@ -114,19 +114,7 @@ impl Round {
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(reply) => match reply.of_key() {
-                Reply::Missing => (Vote::No, VoteState::Missing),
-                Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permits { .. } => {
-                    (Vote::No, VoteState::Foreign)
-                }
-                Reply::Done
-                | Reply::There { .. }
-                | Reply::Numbered { .. }
-                | Reply::Inspected(_)
-                | Reply::Woke { .. }
-                | Reply::Unwoken { .. }
-                | Reply::HasReaders { .. } => (Vote::Yes, VoteState::Yes),
-            },
+            Ok(reply) => vote_of(&reply),
             Err(error) => (Vote::Failed, VoteState::Failed(Box::new(error))),
         };
         let mut state = self.state.lock();
@@ -298,6 +286,27 @@ impl Round {
         };
         state.answers.iter().filter_map(failed).collect()
     }
+}
+
+/// What a reply means for the question of its round.
+fn vote_of(reply: &Reply) -> (Vote, VoteState) {
+    match reply.of_key() {
+        Reply::Missing => (Vote::No, VoteState::Missing),
+        Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permits { .. } => {
+            (Vote::No, VoteState::Foreign)
+        }
+        Reply::Done
+        | Reply::There { .. }
+        | Reply::Numbered { .. }
+        | Reply::Inspected(_)
+        | Reply::Woke { .. }
+        | Reply::Unwoken { .. }
+        | Reply::HasReaders { .. } => (Vote::Yes, VoteState::Yes),
+    }
+}
+
+pub(super) fn is_yes(reply: &Reply) -> bool {
+    vote_of(reply).1 == VoteState::Yes
 }
 
 impl fmt::Debug for Round {

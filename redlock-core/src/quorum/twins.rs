@@ -69,10 +69,8 @@ mod tests {
     use super::*;
     use crate::{
         MemoryNode, Redlock, Released,
-        clock::TokioClock,
         node::{Connector, NodeSpec, Opened, Watchers, intercepted},
         testing::{are_empty, nodes},
-        token::OsEntropy,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -106,9 +104,7 @@ mod tests {
         let connector = Arc::new(Astray { own, other, is_astray: Arc::clone(is_astray) });
         let first = NodeSpec { name: "a".into(), connector };
         let specs = vec![first, nodes[1].spec(), nodes[2].spec()];
-        Redlock::builder()
-            .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
-            .unwrap()
+        Redlock::builder().over(specs)
     }
 
     /// It is out of reach, and remembers the server of the other one.

@@ -11,10 +11,9 @@ use crate::{
     node::{Action, Claim, Job, deliver},
     op::{no_quorum::no_quorum, unheard::Unheard},
     options::LockOptions,
-    quorum::{Round, Tally, ask},
+    quorum::{OneVote, Round, Tally, ask},
     runtime::check_runtime,
     settings::Terms,
-    sync::Mutex,
     telemetry,
     wait::{Joined, Wants},
 };
@@ -72,10 +71,9 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     let (mut round, mut attempts, mut unheard) = (round, 1, Unheard::new(client));
     let tally = loop {
         let votes = Arc::new(Votes {
-            round: Arc::clone(&round),
+            round: OneVote::new(&round, &client.nodes),
             nodes: Arc::clone(&client.nodes),
             unconfirmed: lease.unconfirmed.clone(),
-            voted: Mutex::default(),
         });
         deliver(ask(&client.nodes, &votes, client.nodes.clock.now(), |_| Some(Arc::clone(&job))));
         let tally = round.settled(&client.nodes).await;

@@ -10,10 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::*;
 use crate::{
     LockError, LostReason, MemoryNode, Redlock, Released,
-    clock::TokioClock,
     node::NodeSpec,
     testing::{are_empty, nodes},
-    token::OsEntropy,
 };
 
 const TTL: Duration = Duration::from_secs(9);

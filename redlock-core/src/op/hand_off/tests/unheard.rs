@@ -1,6 +1,6 @@
 //! Adoptions that are asked again, because no task has read the answers.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use futures_util::FutureExt;
 
@@ -10,12 +10,13 @@ use crate::{
     node::{Action, intercepted},
 };
 
-/// This node, whose answer to the first adoption is not heard. It has run it if it `runs` it.
-fn unheard_once(node: &MemoryNode, runs: bool) -> NodeSpec {
-    let (name, is_asked) = (node.spec().name, AtomicBool::new(false));
+/// This node, whose answers to adoptions are not heard, so many `times`. It has run what it `runs`, and says so after
+/// `delay`.
+fn unheard(node: &MemoryNode, times: usize, runs: bool, delay: Duration) -> NodeSpec {
+    let (name, asked) = (node.spec().name, AtomicUsize::new(0));
     intercepted::spec(&name.clone(), node, true, move |sender, _, commands| {
         let adopts = commands.iter().any(|it| matches!(it.action, Action::Adopt { .. }));
-        if !adopts || is_asked.swap(true, SeqCst) {
+        if !adopts || asked.fetch_add(1, SeqCst) >= times {
             return sender.send(commands);
         }
         let error = NodeError::new(&name, NodeErrorKind::Server, "it was not heard");
@@ -24,6 +25,7 @@ fn unheard_once(node: &MemoryNode, runs: bool) -> NodeSpec {
         let answers = sender.send(if runs { commands } else { Vec::new() });
         async move {
             answers.await;
+            sleep(delay).await;
             unheard
         }
         .boxed()
@@ -35,9 +37,8 @@ fn unheard_once(node: &MemoryNode, runs: bool) -> NodeSpec {
 async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_node() {
     for resources in [&["r"][..], &["a", "b"]] {
         let nodes = nodes(3);
-        let specs = (0..3).map(|at| unheard_once(&nodes[at], at > 0)).collect();
-        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-        let new = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+        let specs = (0..3).map(|at| unheard(&nodes[at], 1, at > 0, Duration::ZERO)).collect();
+        let new = Redlock::builder().over(specs);
         let old = client(&nodes);
         drop(old.lock("warm").await.unwrap());
         let lease = old.lock_all(resources.iter().copied()).await.unwrap().into_lease();
@@ -57,9 +58,8 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
 #[tokio::test(start_paused = true)]
 async fn an_adoption_is_not_asked_again_once_the_client_is_closed() {
     let nodes = nodes(3);
-    let specs = nodes.iter().map(|node| unheard_once(node, true)).collect();
-    let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-    let new = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+    let specs = nodes.iter().map(|node| unheard(node, 1, true, Duration::ZERO)).collect();
+    let new = Redlock::builder().over(specs);
     let old = client(&nodes);
     for client in [&old, &new] {
         drop(client.lock("warm").await.unwrap());
@@ -79,28 +79,8 @@ async fn an_adoption_is_not_asked_again_once_the_client_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_is_asked_again_for_as_long_as_the_old_validity_lasts() {
     let nodes = nodes(3);
-    let specs = nodes.iter().map(|node| {
-        let name = node.spec().name;
-        intercepted::spec(&name.clone(), node, true, move |sender, _, commands| {
-            let adopts = commands.iter().any(|it| matches!(it.action, Action::Adopt { .. }));
-            let error = NodeError::new(&name, NodeErrorKind::Server, "it was not heard");
-            let error = NodeError { cause: Cause::Unheard, may_have_run: true, ..error };
-            let unheard: Vec<_> = commands.iter().map(|_| Err(error.clone())).collect();
-            let answers = sender.send(commands);
-            async move {
-                if !adopts {
-                    return answers.await;
-                }
-                answers.await;
-                sleep(TTL / 4).await;
-                unheard
-            }
-            .boxed()
-        })
-    });
-    let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-    let builder = Redlock::builder().ttl(TTL).node_timeout(TTL / 3);
-    let new = builder.build_over(specs.collect(), Vec::new(), clock, entropy).unwrap();
+    let specs = nodes.iter().map(|node| unheard(node, usize::MAX, true, TTL / 4)).collect();
+    let new = Redlock::builder().ttl(TTL).node_timeout(TTL / 3).over(specs);
     let old = client(&nodes);
     drop(old.lock("warm").await.unwrap());
     let lease = old.lock("r").await.unwrap().into_lease();

@@ -43,8 +43,7 @@ async fn a_server_that_was_asked_under_one_of_its_names_has_confirmed_the_lock()
     let nodes = nodes(2);
     let alias = NodeSpec { name: "alias".into(), ..nodes[0].spec() };
     let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
-    let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-    let old = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+    let old = Redlock::builder().over(specs);
     drop(old.lock("warm").await.unwrap());
     let lease = old.lock("r").await.unwrap().into_lease();
     assert_eq!(client(&nodes).adopt(lease).await.unwrap().votes(), 2);
@@ -63,8 +62,7 @@ async fn a_server_with_two_names_has_one_vote_for_an_adoption() {
         if !is_first {
             specs.swap(0, 2);
         }
-        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-        let new = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
+        let new = Redlock::builder().over(specs);
         let Err(LockError::NoQuorum { granted, nodes, .. }) = new.adopt(lease).await else {
             panic!("one server is no quorum");
         };
