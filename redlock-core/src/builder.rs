@@ -160,8 +160,8 @@ impl Builder {
     /// A client of nodes that have no URL.
     #[cfg(test)]
     pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
-        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-        let client = assemble(self.settings, specs, Vec::new(), clock, entropy);
+        let clock = self.clock.unwrap_or_else(|| Arc::new(TokioClock));
+        let client = assemble(self.settings, specs, Vec::new(), clock, Arc::new(OsEntropy));
         Redlock::from_client(Arc::new(client))
     }
 }

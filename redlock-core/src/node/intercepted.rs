@@ -11,7 +11,9 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::sleep;
 
-use super::{Action, Command, Connection, Connector, NodeSpec, Opened, Reply, Sender, Watchers};
+use super::{
+    Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Sender, Watchers,
+};
 use crate::{
     MemoryNode,
     error::{Cause, NodeError, NodeErrorKind},
@@ -92,6 +94,22 @@ impl Connector for SlowToConnect {
             self.node.connector.connect(&watchers).await
         }
         .boxed()
+    }
+}
+
+/// This node, which tells no run id, like a server whose rules forbid this client to ask for it.
+pub(crate) fn without_run_id(node: &MemoryNode) -> NodeSpec {
+    let NodeSpec { name, connector } = node.spec();
+    NodeSpec { name, connector: Arc::new(WithoutRunId(connector)) }
+}
+
+struct WithoutRunId(Arc<dyn Connector>);
+
+impl Connector for WithoutRunId {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let opened = self.0.connect(watchers);
+        let without = |(connection, identity)| (connection, Identity { run_id: None, ..identity });
+        opened.map(move |opened| opened.map(without)).boxed()
     }
 }
 

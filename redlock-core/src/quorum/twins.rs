@@ -68,8 +68,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        MemoryNode, Redlock, Released,
-        node::{Connector, NodeSpec, Opened, Watchers, intercepted},
+        MemoryNode, NodeHealth, NodeState, Redlock, Released,
+        node::{
+            Connector, NodeSpec, Opened, Watchers,
+            intercepted::{self, without_run_id},
+        },
         testing::{are_empty, nodes},
     };
 
@@ -107,6 +110,21 @@ mod tests {
         Redlock::builder().over(specs)
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_tell_no_run_id_are_no_twins() {
+        let nodes = nodes(3);
+        let client = || Redlock::builder().over(nodes.iter().map(without_run_id).collect());
+        let (old, new) = (client(), client());
+        let guard = old.lock("r").await.unwrap();
+        guard.extend(20 * SECOND).await.unwrap();
+        assert!(old.health().await.iter().all(NodeHealth::is_up));
+        sleep(SECOND).await;
+        assert_eq!(guard.votes(), 3);
+        let guard = new.adopt(guard.into_lease()).await.unwrap();
+        sleep(SECOND).await;
+        assert_eq!(guard.votes(), 3);
+    }
+
     /// It is out of reach, and remembers the server of the other one.
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_down_takes_the_vote_of_no_other_one() {
@@ -133,8 +151,9 @@ mod tests {
         assert_eq!(guard.votes(), 2);
         assert!(refused(1).is_none());
         let health = redlock.health().await;
-        let up: Vec<_> = health.iter().map(crate::NodeHealth::is_up).collect();
-        assert_eq!(up, [false, true, true]);
+        let NodeState::Down { error } = &health[0].state else { panic!("{health:?}") };
+        assert_eq!(error.kind, NodeErrorKind::Down, "it is out of reach, and no twin");
+        assert!(health[1].is_up() && health[2].is_up());
         crate::op::health::check_quorum(redlock.client()).await.unwrap();
 
         // A hold that has begun under one name and goes on under the other one leaves no key.

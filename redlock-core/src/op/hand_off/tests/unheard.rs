@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::{
+    clock::manual::ManualClock,
     error::{Cause, NodeError, NodeErrorKind},
     node::{Action, intercepted},
 };
@@ -53,6 +54,43 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
         sleep(SECOND).await;
         assert!(are_empty(&nodes), "the release has not reached the node that was asked last");
     }
+}
+
+/// Its `SET` may have waited for as long as another client had the lock.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_when_it_is_asked_again_either() {
+    let nodes = nodes(3);
+    let specs = nodes.iter().map(|node| unheard(node, 1, true, Duration::ZERO)).collect();
+    let (old, new) = (client(&nodes), Redlock::builder().over(specs));
+    drop(old.lock("warm").await.unwrap());
+    sleep(SECOND).await;
+    nodes[0].slow(SECOND / 100);
+    let lease = sent(old.lock("r").await.unwrap().into_lease());
+    sleep(SECOND).await;
+    nodes[0].slow(Duration::ZERO);
+    nodes[1].remove("redlock:r");
+    let error = new.adopt(lease).await.unwrap_err();
+    let LockError::NoQuorum { attempts: 2, granted: 1, .. } = error else { panic!("{error:?}") };
+}
+
+/// The process stood still between the two questions, for longer than the lock was valid.
+#[tokio::test(start_paused = true)]
+async fn time_that_the_clock_missed_between_two_questions_counts() {
+    let (nodes, clock) = (nodes(3), Arc::new(ManualClock::new()));
+    let specs = nodes.iter().map(|node| unheard(node, 1, true, SECOND / 100)).collect();
+    let new = Redlock::builder().clock(Arc::clone(&clock) as _).over(specs);
+    let old = client(&nodes);
+    for client in [&old, &new] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let lease = old.lock("r").await.unwrap().into_lease();
+    let (adopted, ()) = tokio::join!(new.adopt(lease), async {
+        sleep(SECOND / 200).await;
+        clock.wall_ahead.store(10_000_000_000, SeqCst);
+    });
+    assert_eq!(reason(adopted), LostReason::Expired);
+    sleep(SECOND).await;
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]
