@@ -58,7 +58,8 @@ pub enum LockError {
     NoQuorum {
         /// The requested resource. Empty if no single resource was requested.
         resource: String,
-        /// The number of attempts, counted as in [`Held`](Self::Held).
+        /// The number of attempts, counted as in [`Held`](Self::Held). If an extension or an adoption failed: how often
+        /// the nodes were asked.
         attempts: u32,
         /// The time from the call to this error.
         waited: Duration,

@@ -156,8 +156,8 @@ impl Redlock {
     /// [`LockGuard::into_lease`]. A lease can be adopted once, and only while it is valid. Both clients must have the
     /// same nodes and the same `key_prefix`.
     ///
-    /// This takes one round trip, and another one if no task could read the answers because its runtime ended or stands
-    /// still. From now on, the lock is as if it were acquired with the same settings, but without a
+    /// This takes one round trip. If the runtime that reads the answers of the nodes ends or stands still, they are asked
+    /// again, as long as the lease is valid. From now on, the lock is as if it were acquired with the same settings, but without a
     /// label.
     ///
     /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. A

@@ -31,9 +31,11 @@ pub(crate) struct LeaseState {
     pub(crate) renewal_sent: Moment,
     /// When every key of the lease has expired by itself, the keys of unanswered renewals included.
     pub(crate) expired_by: Moment,
-    /// The round whose `SET`s took the lease, heals included: the nodes where its key may be.
+    /// The round whose `SET`s took the lease, heals included. The key may be on each node where it has had
+    /// an effect, and on those of `confirmed_round`.
     pub(crate) set_round: Arc<Round>,
-    /// The last confirmed round: its yes votes are the nodes that have the key.
+    /// The last round that a quorum has confirmed, or has yet to confirm before a hold has the lease. The nodes that
+    /// said yes have the key.
     pub(crate) confirmed_round: Arc<Round>,
     /// The numbers that came with it and were not handed out, if it was asked for with numbers. They
     /// die with the lease, and with its first doubt.
@@ -70,8 +72,8 @@ impl LeaseState {
         self.range.as_mut()?.next()
     }
 
-    /// Counts the lease from `start` by these terms, as a round says that began then and has, or needs, a quorum. No hold
-    /// had the lease meanwhile.
+    /// Counts the lease from `start`, when `round` began, by these terms. It may be relied on once a
+    /// quorum has said yes in this round. No hold had the lease meanwhile.
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
         let deadline = validity::deadline(start.now, terms.ttl, self.clock_drift_factor);
         // It never shortens (rule 7).

@@ -63,9 +63,14 @@ impl Claim {
         }
     }
 
-    /// Whether the grant was sent to this node for sure. Nothing is known of nodes for which there is no bit.
+    /// Whether the grant was sent to this node. Of a node without a bit that is unknown. A grant that waits in the
+    /// lane of such a node was not sent, as it is sent once. An adoption that waits there may have been sent before.
     pub(super) fn is_sent(&self, node: usize) -> bool {
-        node < BITS && self.is_sent.load(Ordering::Acquire) & bit(node) != 0
+        if node < BITS {
+            self.is_sent.load(Ordering::Acquire) & bit(node) != 0
+        } else {
+            self.adopts
+        }
     }
 
     /// Notes that a join of the waiter is sent to this node.

@@ -57,6 +57,11 @@ impl NodeHandle {
         self.shared().process.load(Ordering::Acquire)
     }
 
+    /// Whether both have last reached the same process.
+    pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
+        self.process() != 0 && self.process() == other.process()
+    }
+
     /// Makes sure that a task connects and sends.
     pub(crate) fn ensure_running(&self) {
         let shared = self.shared();
@@ -168,6 +173,14 @@ impl NodeHandle {
     /// look. False says nothing: it stays false after a node has sat out, until the next connection.
     pub(crate) fn surely_gives_votes(&self) -> bool {
         self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
+    }
+
+    /// Why it is out of reach, if it is.
+    pub(crate) fn why_down(&self) -> Option<NodeError> {
+        match &self.shared().outbox.lock().link {
+            Link::Down(error) => Some(error.clone()),
+            Link::Opening | Link::Up => None,
+        }
     }
 
     /// How long this node takes to answer; zero before its first answer.

@@ -105,9 +105,9 @@ impl Lanes {
             }
             Action::Release { .. } | Action::Shorten { .. } => {
                 while withdraw(&mut self.renewals, &job.claim, |_| true, name, &mut early) {}
-                // A claim is granted once a node: nothing of it ever got here. The lane is long when many callers
-                // wait, and it is searched only for a `SET` that may be there. An adoption that was sent may wait here
-                // again, and would run behind the delete.
+                // The lane is long when many callers wait, so it is searched only for what may be there: a `SET` that
+                // was not sent, or an adoption. An adoption that was sent may wait here again, and would run behind the
+                // delete. If what is withdrawn was never sent, nothing of the claim is on the node.
                 let is_sent = job.claim.is_sent(reply_to.node());
                 let is_withdrawn = (!is_sent || job.claim.adopts)
                     && withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);

@@ -58,7 +58,8 @@ pub(super) struct Pipe {
 pub(super) const CROWD: usize = 4;
 
 /// For this long after a crowd was sent or answered, callers do not send their jobs themselves: together the
-/// jobs cost one write. No job waits longer than this for others, beside what `gathering` lets others run.
+/// jobs cost one write. No job waits longer than this for others, apart from the time that `gathering`
+/// gives to other tasks.
 pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 /// A connection, and what resolves at its end.

@@ -276,7 +276,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets other tasks run after a crowd. Callers that are about to ask may join: one write for all
-    /// of them. Deletes wait as long, and renewals until the others have run once.
+    /// of them. A delete waits until they stop joining, and a renewal until the other tasks have run once.
     async fn let_a_crowd_ask(&mut self) {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let is_crowded = self.shared.pipe.lock().is_crowded(&now);

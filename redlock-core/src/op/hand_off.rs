@@ -2,9 +2,9 @@
 //! over.
 //!
 //! The client that adopts replaces the value of the keys by a fresh one, on each node where the keys
-//! still have the old value. With a quorum of such nodes it holds the lock. Two clients cannot both have
-//! a quorum, and no renewal of the old holder finds its value any more. A node that had not confirmed the
-//! lock when it was handed over does not count ([`votes`]).
+//! still have the old value, or this fresh one already. With a quorum of such nodes it holds the lock.
+//! Two clients cannot both have a quorum, and no renewal of the old holder finds its value any more. A
+//! node that had not confirmed the lock when it was handed over does not count ([`votes`]).
 
 mod adopt;
 mod lease;

@@ -1,8 +1,9 @@
 //! Counts each server once in a round, however many names it has (rule 16).
 //!
 //! [`Twins`](super::Twins) asks a server under one name only. A name that is still connecting shows its server no
-//! sooner than it answers, and may then say yes beside another name: to a renewal, or to an adoption that is asked again.
-//! A new lock needs none of this, as no server gives it twice.
+//! sooner than it answers, and may then say yes beside another name: to a renewal, or to an adoption. Other questions
+//! need none of this. A server gives a new lock once. It draws a number for each name, but no two of these numbers are
+//! the same, so one of them is not confirmed.
 
 use std::sync::{Arc, Weak};
 

@@ -61,7 +61,7 @@ pub(crate) trait OnSettled: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// The node has not answered, or its answer was lost.
+    /// The node has not answered, its answer was lost, or it was asked once more.
     Possible,
     Certain,
 }

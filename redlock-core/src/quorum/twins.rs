@@ -38,12 +38,15 @@ impl Twins {
         self.votes.get(index) == Some(&index)
     }
 
-    /// Why this node has no vote, if a twin has it.
+    /// Why this node has no vote, if a twin has it. A node that is down may be no twin once it is back.
     pub(crate) fn refusal(&self, nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
         if self.votes(index) {
             return None;
         }
         let (node, twin) = (nodes.get(index)?, nodes.get(*self.votes.get(index)?)?);
+        if let Some(error) = node.why_down() {
+            return Some(error);
+        }
         let reason = format!(
             "it is the same server as {}: give every node a server of its own",
             twin.name()
@@ -140,16 +143,24 @@ mod tests {
         assert!(refused(1).unwrap().contains("the same server as a: give"));
 
         // The queues before some of them are kept by the second node, which is asked for their sake.
-        let names = (0..8).map(|it| redlock.lock(format!("held-{it}")).into_future());
-        let held: Vec<_> = join_all(names).await.into_iter().map(Result::unwrap).collect();
+        let names = (0..40).map(|it| redlock.lock(format!("held-{it}")).into_future());
+        let mut held: Vec<_> = join_all(names).await.into_iter().map(Result::unwrap).collect();
         nodes[0].stop();
         is_astray.store(false, SeqCst);
+        // The name under which the server has granted them is out of reach.
+        let not_renewed = held.split_off(8);
+        let there = || nodes[1].keys().iter().filter(|key| key.contains("held-")).count();
+        assert_eq!(there(), 40);
+        drop(not_renewed);
         let before = redlock.lock("before").await;
         sleep(SECOND).await;
         drop(before);
+        assert_eq!(there(), 8, "a lock that was released before any renewal left its key");
         let guard = redlock.try_lock("r").await.unwrap();
         assert_eq!(guard.votes(), 2);
         assert!(refused(1).is_none());
+        let down = Twins::of(&redlock.client().nodes).refusal(&redlock.client().nodes, 0);
+        assert_eq!(down.map(|it| it.kind), Some(NodeErrorKind::Down), "and no twin");
         let health = redlock.health().await;
         let NodeState::Down { error } = &health[0].state else { panic!("{health:?}") };
         assert_eq!(error.kind, NodeErrorKind::Down, "it is out of reach, and no twin");

@@ -84,10 +84,20 @@ pub(crate) fn delete(
     // The nodes without a queue share a job.
     let silent = LazyCell::new(|| job(KeySet::NONE));
     let effects = lease.set_round.effects();
+    let may_have_keys = |index: usize| effects.get(index).is_some_and(|it| *it != Effect::None);
+    // The server of a node may have the keys under another name, which may be out of reach by now (rule 16).
+    let has_twin_with_keys = |index: usize| {
+        let node = nodes.get(index);
+        let mut others = (0..).zip(nodes.iter());
+        node.is_some_and(|node| {
+            others.any(|(it, other)| may_have_keys(it) && node.is_twin_of(other))
+        })
+    };
     for (index, wakes) in keeping(false).chain(keeping(true)) {
-        let (Some(node), Some(&effect)) = (nodes.get(index), effects.get(index)) else { continue };
-        // A renewal may have found the keys under another name of their server, which has its vote now (rule 16).
-        let is_there = effect != Effect::None || lease.confirmed_round.has_yes(index);
+        let Some(node) = nodes.get(index) else { continue };
+        let is_there = may_have_keys(index)
+            || lease.confirmed_round.has_yes(index)
+            || has_twin_with_keys(index);
         if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
             continue;
