@@ -1,32 +1,24 @@
-//! Random numbers that can be repeated: SplitMix64, which is small, fast, and good enough to choose faults.
+//! Random choices that can be repeated.
 
 use std::time::Duration;
 
-/// A generator of random numbers. The same seed gives the same numbers.
+/// Chooses at random. The same seed gives the same choices.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Chance(fastrand::Rng);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// Another generator, independent of this one.
+    /// Another one, whose choices do not depend on those of this one.
     pub(crate) fn branch(&mut self) -> Self {
-        Self(self.next())
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        Self(self.0.fork())
     }
 
     /// Below `end`, which is not zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
+        self.0.usize(..end)
     }
 
     /// True in this many of a hundred cases.
@@ -58,7 +50,7 @@ mod tests {
     fn a_seed_tells_everything() {
         let draw = |seed| {
             let mut chance = Chance::new(seed);
-            (chance.next(), chance.below(7), chance.millis(5, 9), chance.distinct(3, 5))
+            (chance.below(usize::MAX), chance.millis(5, 9), chance.distinct(3, 5))
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1).0, draw(2).0);

@@ -46,8 +46,6 @@ mod proxy;
 pub mod rivals;
 mod sentinels;
 mod server;
-#[cfg(redlock_sim)]
-pub mod sim;
 pub mod soak;
 pub mod sockets;
 pub mod translator;

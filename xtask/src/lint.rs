@@ -32,7 +32,7 @@ pub(crate) fn run_without_cfgs() -> Result<(), Failure> {
 
 /// Clippy over what only the simulation and the races compile. Their flags do not exclude each other.
 pub(crate) fn behind_cfgs() -> Command {
-    let packages = ["-p", "redlock-core", "-p", "redlock-tests", "-p", "redlock-races"];
+    let packages = ["-p", "redlock-core", "-p", "redlock-sim", "-p", "redlock-races"];
     let targets = ["--no-default-features", "--lib", "--bins", "--test", "races"];
     let mut command = shell::cargo(["clippy"]);
     command.args(targets).args(packages).args(["--", "--deny=warnings"]);

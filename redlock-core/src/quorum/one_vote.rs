@@ -31,6 +31,11 @@ impl OneVote {
         Arc::new(Self { round, nodes, voted: Mutex::default() })
     }
 
+    /// The server that answers under this name, by its fingerprint.
+    pub(crate) fn fingerprint_of(&self, node: usize) -> Option<u64> {
+        Some(self.nodes.upgrade()?.get(node)?.fingerprint())
+    }
+
     /// Whether the server that answers under this name has said yes under another one. Notes its yes.
     fn has_voted(&self, node: usize) -> bool {
         // As late as possible: the process that has answered may be new.

@@ -2,7 +2,7 @@
 //!
 //! With `--cfg redlock_sim`, a simulation replaces what a client stands on: its clock, its random
 //! numbers, its connections and the tasks that it spawns. It also looks at what a holder believes,
-//! without changing it. `simulation` is all that it uses. The simulation itself is in `tests/src/sim`.
+//! without changing it. `simulation` is all that it uses. The simulation itself is in `tests/sim`.
 //!
 //! `clock.rs` and the files below it name the cfg as well. Without it, nothing is replaced.
 

@@ -26,6 +26,7 @@ fn no_text_speaks_of_somebody() {
         "tests/tests",
         "tests/model",
         "tests/races",
+        "tests/sim",
         "tests/ui",
         "examples/src",
         "bench/src",

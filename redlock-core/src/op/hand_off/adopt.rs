@@ -72,7 +72,6 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     let tally = loop {
         let votes = Arc::new(Votes {
             round: OneVote::new(&round, &client.nodes),
-            nodes: Arc::clone(&client.nodes),
             unconfirmed: lease.unconfirmed.clone(),
         });
         deliver(ask(&client.nodes, &votes, client.nodes.clock.now(), |_| Some(Arc::clone(&job))));

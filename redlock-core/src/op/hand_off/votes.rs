@@ -29,14 +29,13 @@ pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
 /// Leaves out the votes on an adoption that do not count.
 pub(super) struct Votes {
     pub(super) round: Arc<OneVote>,
-    pub(super) nodes: Arc<Nodes>,
     pub(super) unconfirmed: Vec<u64>,
 }
 
 impl Votes {
     fn has_vote(&self, node: usize) -> bool {
         // As late as possible: the process that has answered may be new.
-        self.nodes.get(node).is_none_or(|node| !self.unconfirmed.contains(&node.fingerprint()))
+        self.round.fingerprint_of(node).is_none_or(|it| !self.unconfirmed.contains(&it))
     }
 }
 

@@ -21,11 +21,7 @@ const OPERATOR: usize = 90;
 const REPLICA: usize = 91;
 
 /// An operator works with a client.
-pub(in crate::sim) async fn operator(
-    world: Arc<World>,
-    client: Arc<Client>,
-    operations: Vec<Operation>,
-) {
+pub(crate) async fn operator(world: Arc<World>, client: Arc<Client>, operations: Vec<Operation>) {
     let worker = Worker { world, client, number: OPERATOR };
     for Operation { after, key, deed } in operations {
         sleep(after).await;
@@ -37,7 +33,7 @@ pub(in crate::sim) async fn operator(
 }
 
 /// A client comes to the ticks of a job. One that started late leaves out what is over.
-pub(in crate::sim) async fn replica(world: Arc<World>, client: Arc<Client>, jobs: Vec<Job>) {
+pub(crate) async fn replica(world: Arc<World>, client: Arc<Client>, jobs: Vec<Job>) {
     let worker = Worker { world, client, number: REPLICA };
     let started = worker.world.now();
     for Job { at, take, crash } in jobs {

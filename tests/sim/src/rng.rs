@@ -1,28 +1,31 @@
-//! Random numbers from a seed.
+//! Random numbers from a seed: SplitMix64, so that a seed means the same schedule for ever.
 
 use std::sync::Mutex;
 
 use redlock_core::seam::simulation::Entropy;
 
 use super::locked;
-use crate::chance::Chance;
 
 /// Draws what the simulation needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(Chance);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     /// A stream of its own for every seed.
     #[must_use]
     pub(crate) fn new(seed: u64) -> Self {
-        let mut rng = Self(Chance::new(seed));
+        let mut rng = Self(seed);
         rng.bits();
         rng
     }
 
     /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0.next()
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
     }
 
     /// A number below `end`; zero when there is none.

@@ -1,9 +1,9 @@
-//! Runs seeded schedules; `cargo xtask sim` calls it. See `redlock_tests::sim`.
+//! Runs seeded schedules; `cargo xtask sim` calls it.
 
 #[cfg(redlock_sim)]
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    redlock_tests::sim::command::run(&arguments)
+    redlock_sim::command::run(&arguments)
 }
 
 #[cfg(not(redlock_sim))]

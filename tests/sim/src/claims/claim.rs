@@ -6,10 +6,10 @@ use super::super::world::Client;
 
 /// What is known of one attempt and the hold that came of it. Bits stand for nodes.
 #[derive(Debug, Default)]
-pub(in crate::sim) struct Claim {
-    pub(in crate::sim) client: usize,
+pub(crate) struct Claim {
+    pub(crate) client: usize,
     /// Holds that rely on it now.
-    pub(in crate::sim) live: u32,
+    pub(crate) live: u32,
     pub(super) granted: u32,
     pub(super) let_go: u32,
     /// How often a node has run a delete.
@@ -22,16 +22,16 @@ pub(in crate::sim) struct Claim {
     /// Where it has been granted.
     pub(super) taken: u32,
     /// Its holder leaves its keys to another process.
-    pub(in crate::sim) left: bool,
+    pub(crate) left: bool,
     /// Another process may have it.
-    pub(in crate::sim) quiet: Option<Quiet>,
+    pub(crate) quiet: Option<Quiet>,
     /// An operator has deleted it under its holder.
-    pub(in crate::sim) flushed: bool,
+    pub(crate) flushed: bool,
     /// Some nodes have granted it only after that.
-    pub(in crate::sim) regranted: bool,
+    pub(crate) regranted: bool,
     /// An operator has deleted it on some node, and other clients may have the lock before its holder
     /// knows.
-    pub(in crate::sim) cleared: bool,
+    pub(crate) cleared: bool,
     /// Where an operator has taken it away or deleted it, and it was not set again.
     pub(super) away: u32,
     /// Since when this is so on a quorum of nodes.
@@ -51,24 +51,24 @@ impl Claim {
     }
 
     /// Whether other clients may have its lock although its holder relies on it.
-    pub(in crate::sim) fn is_excused(&self) -> bool {
+    pub(crate) fn is_excused(&self) -> bool {
         self.flushed || self.cleared
     }
 
     /// Whether its holder must know by now that an operator has taken it away. A renewal that a quorum
     /// has answered was sent before, and a client's clock may be slow.
-    pub(in crate::sim) fn is_long_gone(&self, now: u64) -> bool {
+    pub(crate) fn is_long_gone(&self, now: u64) -> bool {
         let known_by = |since: u64| since + self.longest + self.longest / 16 + 10;
         self.away_since.is_some_and(|since| now > known_by(since))
     }
 
     /// Whether no operator has touched it.
-    pub(in crate::sim) fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         !self.is_excused() && self.away == 0
     }
 
     /// That its holder did not know was told.
-    pub(in crate::sim) fn is_told(&mut self) {
+    pub(crate) fn is_told(&mut self) {
         self.away_since = None;
     }
 }
@@ -76,14 +76,14 @@ impl Claim {
 /// From when on a process sends nothing more for a lock that it has handed to another one: what was asked
 /// for before is either sent by then or given up. A process that stands still meanwhile sends it when it
 /// goes on. No release follows, so a node that had not heard of the lock keeps it for its ttl.
-pub(in crate::sim) struct Quiet {
+pub(crate) struct Quiet {
     client: Arc<Client>,
     /// In true milliseconds, not counting those in which the process stood still.
     from: u64,
 }
 
 impl Quiet {
-    pub(in crate::sim) fn after(client: &Arc<Client>, now: u64, span: u64) -> Self {
+    pub(crate) fn after(client: &Arc<Client>, now: u64, span: u64) -> Self {
         Self { client: Arc::clone(client), from: now - client.paused() + span }
     }
 

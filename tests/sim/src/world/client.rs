@@ -8,7 +8,7 @@ use std::sync::{
 use redlock_core::{Redlock, pools, seam::simulation};
 
 use super::{World, ms};
-use crate::sim::{
+use crate::{
     beliefs::Frozen,
     clock::SimClock,
     locked,
@@ -22,21 +22,21 @@ use crate::sim::{
 static POOLS: AtomicU64 = AtomicU64::new(0);
 
 /// One process with one client of the library in it.
-pub(in crate::sim) struct Client {
-    pub(in crate::sim) number: usize,
+pub(crate) struct Client {
+    pub(crate) number: usize,
     redlock: Mutex<Redlock>,
     /// The clients of the library that it used before a pool was replaced.
     outdated: Mutex<Vec<Redlock>>,
     /// The names of the pools that it joins, if it does.
     pub(super) pools: Vec<String>,
-    pub(in crate::sim) clock: Arc<SimClock>,
-    pub(in crate::sim) life: Frozen,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) life: Frozen,
     /// It takes no new locks.
-    pub(in crate::sim) closed: AtomicBool,
+    pub(crate) closed: AtomicBool,
     /// How often it has ended all of its bodies.
-    pub(in crate::sim) cleared: AtomicU64,
+    pub(crate) cleared: AtomicU64,
     /// How often its clocks were disturbed.
-    pub(in crate::sim) disturbed: AtomicU64,
+    pub(crate) disturbed: AtomicU64,
     pub(super) pauses: Mutex<Pauses>,
 }
 
@@ -51,23 +51,23 @@ pub(super) struct Pauses {
 
 impl Client {
     /// The client of the library that it locks through.
-    pub(in crate::sim) fn redlock(&self) -> Redlock {
+    pub(crate) fn redlock(&self) -> Redlock {
         locked(&self.redlock).clone()
     }
 
     /// The clients of the library that it locks through and has locked through.
-    pub(in crate::sim) fn redlocks(&self) -> Vec<Redlock> {
+    pub(crate) fn redlocks(&self) -> Vec<Redlock> {
         let mut all = locked(&self.outdated).clone();
         all.push(self.redlock());
         all
     }
 
     /// For how long it has been stopped in all, in milliseconds.
-    pub(in crate::sim) fn paused(&self) -> u64 {
+    pub(crate) fn paused(&self) -> u64 {
         locked(&self.pauses).total
     }
 
-    pub(in crate::sim) fn has_crashed(&self) -> bool {
+    pub(crate) fn has_crashed(&self) -> bool {
         self.life.process.is_dead()
     }
 }
@@ -152,13 +152,13 @@ impl World {
     }
 
     /// The drift that a client allows for.
-    pub(in crate::sim) fn drift_of(&self, plan: &ClientPlan) -> f64 {
+    pub(crate) fn drift_of(&self, plan: &ClientPlan) -> f64 {
         if plan.wary { 2.0 * self.plan.settings.drift } else { self.plan.settings.drift }
     }
 
     /// Replaces a pool that a client joins by another pool with the same node. From now on the client
     /// locks through the new pool.
-    pub(in crate::sim) fn replace(&self, client: &Client, pool: usize) {
+    pub(crate) fn replace(&self, client: &Client, pool: usize) {
         // The new pool has not seen the nodes before.
         let plan = &self.unseeing(self.plan_of(client));
         if client.pools.is_empty() || client.closed.load(Relaxed) {
@@ -183,7 +183,7 @@ impl World {
         self.log.odd(Oddity::Replaced);
     }
 
-    pub(in crate::sim) fn plan_of(&self, client: &Client) -> &ClientPlan {
+    pub(crate) fn plan_of(&self, client: &Client) -> &ClientPlan {
         &self.plan.clients[client.number % self.plan.clients.len()]
     }
 

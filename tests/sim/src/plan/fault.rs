@@ -4,7 +4,7 @@ use super::super::network::Cut;
 
 /// What happens to the node that keeps a queue.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sim) enum Blow {
+pub(crate) enum Blow {
     Stops {
         empty: bool,
     },
@@ -17,16 +17,16 @@ pub(in crate::sim) enum Blow {
 
 /// A fault that strikes `after` milliseconds after the operation of this number has begun.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sim) struct Planned {
-    pub(in crate::sim) operation: u64,
-    pub(in crate::sim) after: u64,
-    pub(in crate::sim) span: u64,
-    pub(in crate::sim) fault: Fault,
+pub(crate) struct Planned {
+    pub(crate) operation: u64,
+    pub(crate) after: u64,
+    pub(crate) span: u64,
+    pub(crate) fault: Fault,
 }
 
 /// What goes wrong. The numbers of clients and nodes are taken modulo how many there are.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sim) enum Fault {
+pub(crate) enum Fault {
     /// The way between a client and a node.
     Link {
         client: usize,
@@ -109,7 +109,7 @@ pub(in crate::sim) enum Fault {
 
 impl Fault {
     /// For the statistics.
-    pub(in crate::sim) const NAMES: [&str; 18] = [
+    pub(crate) const NAMES: [&str; 18] = [
         "link cuts",
         "partitions",
         "unreachable nodes",
@@ -130,7 +130,7 @@ impl Fault {
         "clocks set back",
     ];
 
-    pub(in crate::sim) fn kind(&self) -> usize {
+    pub(crate) fn kind(&self) -> usize {
         match self {
             Self::Link { .. } => 0,
             Self::Partition { .. } => 1,

@@ -4,14 +4,14 @@ use super::Take;
 
 /// One thing that an operator does, `after` milliseconds after the one before.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sim) struct Operation {
-    pub(in crate::sim) after: u64,
-    pub(in crate::sim) key: usize,
-    pub(in crate::sim) deed: Deed,
+pub(crate) struct Operation {
+    pub(crate) after: u64,
+    pub(crate) key: usize,
+    pub(crate) deed: Deed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sim) enum Deed {
+pub(crate) enum Deed {
     Inspect,
     /// Takes the lock away from its holder, which goes on until it is told.
     ForceRelease,
@@ -23,22 +23,22 @@ pub(in crate::sim) enum Deed {
 const FIRST_TICK: usize = 500_000;
 
 /// The key of a tick.
-pub(in crate::sim) fn tick(number: usize) -> usize {
+pub(crate) fn tick(number: usize) -> usize {
     FIRST_TICK + number
 }
 
 /// Whether this is the key of a tick.
-pub(in crate::sim) fn is_tick(key: usize) -> bool {
+pub(crate) fn is_tick(key: usize) -> bool {
     (FIRST_TICK..FIRST_TICK + 1000).contains(&key)
 }
 
 /// What a replica does for a tick of a job.
 #[derive(Debug, Clone)]
-pub(in crate::sim) struct Job {
+pub(crate) struct Job {
     /// When the replica comes to the tick. Its clock may be wrong, and it may be late.
-    pub(in crate::sim) at: u64,
+    pub(crate) at: u64,
     /// The tick is the key. A replica that is refused skips it.
-    pub(in crate::sim) take: Take,
+    pub(crate) take: Take,
     /// How long after that the replica crashes, if it does.
-    pub(in crate::sim) crash: Option<u64>,
+    pub(crate) crash: Option<u64>,
 }

@@ -13,6 +13,9 @@
 //! - `finish`, `in_order`, `first_come`, `sharing`, `operators`, `holds`: what must hold once all faults have ended.
 //! - `log`: the hash, and the timeline for a reader.
 
+// What replaces the network and the time is in redlock-core under this cfg only.
+#![cfg(redlock_sim)]
+
 mod beliefs;
 mod claims;
 mod clock;

@@ -27,7 +27,7 @@ impl Ledger {
     }
 
     /// What nodes had when they answered this client about a key, from `since` on.
-    pub(in crate::sim) fn looks(&self, client: usize, key: usize, since: u64) -> Vec<Look> {
+    pub(crate) fn looks(&self, client: usize, key: usize, since: u64) -> Vec<Look> {
         let inner = self.lock();
         let of = inner.looks.iter().filter(|it| (it.0, it.1) == (client, key) && it.2 >= since);
         of.map(|(.., look)| *look).collect()
@@ -35,7 +35,7 @@ impl Ledger {
 
     /// The hold of the client that relies on a key alone, and that client. None when the keys of the hold
     /// may have gone from a node.
-    pub(in crate::sim) fn sure_holder(&self, key: usize) -> Option<(u64, usize)> {
+    pub(crate) fn sure_holder(&self, key: usize) -> Option<(u64, usize)> {
         let inner = &mut *self.lock();
         let mut holds = inner.beliefs.iter();
         let (id, belief) = holds.find(|(_, it)| {
@@ -46,7 +46,7 @@ impl Ledger {
     }
 
     /// An operator is about to take a key away, or to delete it now.
-    pub(in crate::sim) fn operates(&self, key: usize, now: bool) {
+    pub(crate) fn operates(&self, key: usize, now: bool) {
         *self.lock().operated.entry(key).or_default() |= now;
     }
 
@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     /// Whether an operator may have taken one of these keys away, or deleted it.
-    pub(in crate::sim) fn was_operated(&self, keys: impl IntoIterator<Item = usize>) -> bool {
+    pub(crate) fn was_operated(&self, keys: impl IntoIterator<Item = usize>) -> bool {
         let inner = self.lock();
         keys.into_iter().any(|key| inner.operated.contains_key(&key))
     }
@@ -80,7 +80,7 @@ impl Ledger {
 
     /// The job of a tick begins, whose key stays for `min_hold` once a node has granted it. Returns what is
     /// wrong with that.
-    pub(in crate::sim) fn job_begins(
+    pub(crate) fn job_begins(
         &self,
         key: usize,
         handle: &LockHandle,
@@ -98,7 +98,7 @@ impl Ledger {
     }
 
     /// How often the job of a tick has begun.
-    pub(in crate::sim) fn jobs_begun(&self, key: usize) -> usize {
+    pub(crate) fn jobs_begun(&self, key: usize) -> usize {
         self.lock().jobs.get(&key).map_or(0, Vec::len)
     }
 }
