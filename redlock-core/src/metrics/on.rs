@@ -51,7 +51,7 @@ pub(crate) fn describe() {
     describe_counter!(GIVEN, "Locks that were given away to be adopted by another client");
     describe_gauge!(WAITING, "Requests that wait for a lock now");
     describe_counter!(WAKEUPS, "Reasons why waiting requests asked again");
-    describe_gauge!(QUEUE_PLACES, "KeySet in the queues between processes now");
+    describe_gauge!(QUEUE_PLACES, "Places in the queues between processes now");
     describe_histogram!(QUEUE_AHEAD, "Clients ahead when a queue between processes is joined");
     describe_gauge!(NODE_UP, "Whether the node is connected for all its clients");
     describe_gauge!(NODE_SITS_OUT, seconds, "Unix time until which the node gives no votes, or 0");

@@ -1,7 +1,7 @@
 //! Deterministic simulation: clients of the real library over a simulated network, on paused time.
 //!
-//! A seed becomes a [`Plan`]: nodes, clients, what each of their tasks does, and what goes wrong
-//! meanwhile. Running a plan gives a [`Report`]: whether any promise was broken, and a hash of
+//! A seed becomes a `Plan`: nodes, clients, what each of their tasks does, and what goes wrong
+//! meanwhile. Running a plan gives a `Report`: whether any promise was broken, and a hash of
 //! everything that happened, by which two runs of one seed are seen to be the same.
 //!
 //! - `plan`, `draw`: what is to happen, and drawing it from a seed.
