@@ -175,7 +175,7 @@ fn errors_name_the_setting_and_the_fix() {
         ("restarts = [\"strict\"]", "restarts: this list cannot be used: write \"observed\""),
         ("key_prefix = 1.5", "key_prefix: 1.5 cannot be used: write a text"),
         ("nodes = \"\"", "nodes: it is empty: write a list of URLs"),
-        ("nodes = \"redis://a,\"", "nodes: it is empty: write a list of URLs"),
+        ("nodes = \"redis://a,\"", "nodes: it has a comma too many: write a list of URLs"),
         ("nodes = [\"\"]", "nodes: this list cannot be used: write a list of URLs"),
         ("nodes = [1]", "for nodes, texts in quotes"),
         ("nodes = 1", "nodes: 1 cannot be used: write a list of URLs"),

@@ -124,7 +124,8 @@ impl Value for Vec<Node> {
             }
         }
         // The text is not shown: it may hold a password (rule 19).
-        Self::from_list(urls).ok_or_else(|| format!("it is empty: write {}", Self::EXAMPLE))
+        let told = if urls.len() > 1 { "it has a comma too many" } else { "it is empty" };
+        Self::from_list(urls).ok_or_else(|| format!("{told}: write {}", Self::EXAMPLE))
     }
 
     fn from_list(urls: Vec<String>) -> Option<Self> {

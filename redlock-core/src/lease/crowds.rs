@@ -63,7 +63,7 @@ async fn in_a_crowd_in_doubt_the_holds_that_end_first_are_renewed_first() {
     sleep(short.validity() - 150 * MS).await;
     nodes.iter().for_each(|node| node.slow(20 * MS));
     clock.wall_ahead.store(JUMP, SeqCst);
-    sleep(Duration::from_millis(500)).await;
+    sleep(140 * MS).await;
     assert!(short.is_valid());
 }
 

@@ -238,8 +238,9 @@ impl Hold {
     /// this is no loss. `is_closed` when the client gives no locks any more.
     pub(crate) fn unused_error(&self, end: End, nodes: &Nodes, is_closed: bool) -> LockError {
         let resource = self.resources.name().to_owned();
-        let LeaseState { since, confirmed_round, .. } = self.lease();
-        let (attempts, waited) = (1, nodes.clock.now().since(since));
+        let LeaseState { confirmed_round, .. } = self.lease();
+        // Not since the lease began: other tasks may have had it before.
+        let (attempts, waited) = (1, nodes.clock.now().since(self.since));
         let by_this_client = match end {
             End::Lost(LostReason::Shutdown) if is_closed => {
                 return LockError::ShuttingDown { resource };

@@ -239,7 +239,11 @@ impl HoldState {
         if self.is_over() || reading.now >= self.lease.ends_on(reading) {
             return false;
         }
-        let deadline = validity::deadline(start.now, ttl, self.lease.clock_drift_factor);
+        let mut deadline = validity::deadline(start.now, ttl, self.lease.clock_drift_factor);
+        if self.renew_at == Moment::NEVER && asked.is_none() {
+            // It was renewed to clear a doubt only, and ends when it was meant to.
+            deadline = deadline.min(self.lease.deadline);
+        }
         // A round from before the doubt clears nothing.
         let clears = match self.phase {
             Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= start.now),

@@ -106,7 +106,10 @@ impl Until {
             // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the
             // round waits until a quorum has said yes or cannot.
             (Self::Known, Judgement::Doubtful) => Tally::is_confirmed_or_known,
-            (Self::Known, _) => Tally::is_answered_or_failed,
+            // Nor may one that has lost the key be overlooked because others answer first: so many may have lost it that
+            // another client has had the lock.
+            (Self::Known, Judgement::Valid(_)) => Tally::is_conclusive,
+            (Self::Known, Judgement::Ended(_)) => Tally::is_answered_or_failed,
         }
     }
 }
@@ -261,6 +264,22 @@ mod tests {
         let begun = tokio::time::Instant::now();
         end_all(redlock.client()).release().await;
         assert!(begun.elapsed() >= FAR, "{:?}", begun.elapsed());
+    }
+
+    /// Another client may have had the lock on the two nodes.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_hears_of_a_loss_whichever_node_answers_first() {
+        for slow in [[0, 5, 10], [5, 0, 10], [10, 0, 5]] {
+            let nodes = crate::testing::nodes(3);
+            let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+            let guard = redlock.lock("r").await.unwrap();
+            let key = Arc::clone(&guard.hold().claim().key);
+            assert!(nodes[1].remove(&key) && nodes[2].remove(&key));
+            for (node, ms) in nodes.iter().zip(slow) {
+                node.slow(Duration::from_millis(ms));
+            }
+            assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost, "{slow:?}");
+        }
     }
 
     #[test]

@@ -63,6 +63,25 @@ fn a_doubt_counts_from_its_own_renewal() {
     assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, Todo::Nothing), "told once");
 }
 
+/// A holder that hangs would keep it for longer with each doubt.
+#[test]
+fn a_lock_that_does_not_renew_itself_ends_when_it_was_meant_to() {
+    for (renews_itself, is_longer) in [(true, true), (false, false)] {
+        let mut held = held();
+        let end = held.state.lease.deadline;
+        if !renews_itself {
+            held.state.renew_at = Moment::NEVER;
+        }
+        let start = reading(5000, SECOND);
+        assert_eq!(held.judge(start), (DOUBTFUL, Todo::Renew(end)));
+        held.state.renewal_sent(start.now, Duration::from_secs(10));
+        let reading = reading(5010, SECOND);
+        assert!(held.renewed(start, reading));
+        assert!(is_valid(held.judge(reading)), "the doubt is over");
+        assert_eq!(held.state.lease.deadline > end, is_longer, "{renews_itself}");
+    }
+}
+
 #[test]
 fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
     let mut held = held();
