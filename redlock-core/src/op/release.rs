@@ -108,7 +108,7 @@ impl Until {
             (Self::Known, Judgement::Doubtful) => Tally::is_confirmed_or_known,
             // Nor may one that has lost the key be overlooked because others answer first: so many may have lost it that
             // another client has had the lock.
-            (Self::Known, Judgement::Valid(_)) => Tally::is_conclusive,
+            (Self::Known, Judgement::Valid(_)) => Tally::is_conclusive_and_answered,
             (Self::Known, Judgement::Ended(_)) => Tally::is_answered_or_failed,
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Redlock;
+    use crate::{Redlock, quorum::Vote};
 
     const VALID: Judgement = Judgement::Valid(Duration::from_secs(1));
     const LOST: Judgement = Judgement::Ended(End::Lost(LostReason::Expired));
@@ -279,6 +279,19 @@ mod tests {
                 node.slow(Duration::from_millis(ms));
             }
             assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost, "{slow:?}");
+        }
+    }
+
+    /// One more answer makes a quorum of answers.
+    #[test]
+    fn a_release_does_not_give_up_while_a_quorum_may_still_answer() {
+        for judged in [VALID, Judgement::Doubtful, LOST] {
+            let mut tally = Tally::of(5, 1, 1);
+            tally.count(Vote::Failed);
+            tally.count(Vote::Failed);
+            assert!(!Until::Known.settles(judged)(&tally), "{judged:?}");
+            tally.count(Vote::No);
+            assert!(Until::Known.settles(judged)(&tally), "{judged:?}");
         }
     }
 

@@ -91,6 +91,11 @@ impl Tally {
         self.reached() || self.impossible_by_refusals() || self.undecidable()
     }
 
+    /// Whether the missing votes change nothing, and a quorum has answered or none will.
+    pub(crate) fn is_conclusive_and_answered(&self) -> bool {
+        self.is_conclusive() && self.is_answered_or_failed()
+    }
+
     /// Whether a quorum has answered, or so many nodes failed that none will.
     pub(crate) fn is_answered_or_failed(&self) -> bool {
         self.answered() || self.impossible_by_failures()
