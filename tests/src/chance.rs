@@ -54,6 +54,11 @@ mod tests {
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1).0, draw(2).0);
+        let mut first = Chance::new(1);
+        let (mut second, mut third) = (first.branch(), first.branch());
+        let [first, second, third] =
+            [&mut first, &mut second, &mut third].map(|it| it.below(usize::MAX));
+        assert!(first != second && second != third && third != first);
     }
 
     #[test]

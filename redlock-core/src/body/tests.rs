@@ -1,6 +1,12 @@
 //! Bodies under locks of in-memory nodes.
 
-use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::{IntoFuture, poll_fn},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use tokio::time::sleep;
@@ -169,4 +175,20 @@ async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
     redlock.shutdown(Duration::ZERO).await;
     let error = first_poll(closed).await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+/// The lease is older: tasks before had it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_handed_over_and_not_used_tells_how_long_its_caller_waited() {
+    let redlock = Redlock::in_memory(3);
+    let before = redlock.lock("r").await.unwrap();
+    sleep(Duration::from_secs(3600)).await;
+    let waits = tokio::spawn(redlock.lock("r").into_future());
+    sleep(Duration::from_secs(1)).await;
+    before.release().await.unwrap();
+    let guard = BodyGuard::new(waits.await.unwrap().unwrap());
+    drop(release::end_all(redlock.client()));
+    let error = first_poll(guard).await.unwrap_err();
+    let LockError::Held { waited, .. } = error else { panic!("{error}") };
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
 }
