@@ -80,11 +80,28 @@ mod tests {
 
     use tokio::time::sleep;
 
+    use super::*;
     use crate::{
-        LockError, NodeErrorKind, Redlock, node::intercepted::slow_to_connect, testing::nodes,
+        LockError, Redlock, node::intercepted::slow_to_connect, quorum::Tally, testing::nodes,
     };
 
     const MS: Duration = Duration::from_millis(1);
+
+    /// A server that does not have the key says so under each of its names, and may still give its vote.
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_no_vote() {
+        let nodes = nodes(2);
+        let second = slow_to_connect("second", &nodes[0], MS);
+        let redlock = Redlock::builder().over(vec![nodes[0].spec(), nodes[1].spec(), second]);
+        drop(redlock.lock("warm").await.unwrap());
+        sleep(10 * MS).await;
+        let all = &redlock.client().nodes;
+        let round = Round::new(&all.names, Tally::is_complete);
+        let votes = OneVote::new(&round, all);
+        Arc::clone(&votes).receive(0, Ok(Reply::Missing));
+        Arc::clone(&votes).receive(2, Ok(Reply::Done));
+        assert_eq!((round.yes(), round.tally().no()), (1, 1));
+    }
 
     /// The renewal waits for the connection of the second name, which shows that its server has said yes before.
     #[tokio::test(start_paused = true)]

@@ -204,7 +204,10 @@ mod tests {
     use crate::{
         MemoryNode, Redlock,
         client::Client,
-        node::{Told, intercepted::intercepted},
+        node::{
+            Told,
+            intercepted::{intercepted, without_run_id},
+        },
         quorum::names,
         sync::Mutex,
     };
@@ -246,6 +249,21 @@ mod tests {
         drop(guard);
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!queues.is_contended(&key, all.clock.now()));
+    }
+
+    /// They tell no process, which makes them no names of one server.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_refused_the_lock_and_tells_no_run_id_is_not_asked_to_delete_it() {
+        let nodes = [(); 3].map(|()| MemoryNode::new());
+        let other = Redlock::builder().nodes(&nodes[2..]).build().unwrap();
+        let _theirs = other.lock("r").await.unwrap();
+        let redlock = Redlock::builder().over(nodes.iter().map(without_run_id).collect());
+        let guard = redlock.lock("r").await.unwrap();
+        let lease = guard.hold().begin_release().unwrap();
+        let Client { queues, nodes: all, .. } = &**redlock.client();
+        let now = all.clock.now();
+        let (_, asked) = delete(queues, &lease, Moment::ORIGIN, now, Tally::is_complete);
+        assert_eq!(asked, 2);
     }
 
     #[tokio::test(start_paused = true)]

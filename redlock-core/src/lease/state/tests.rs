@@ -82,6 +82,19 @@ fn a_lock_that_does_not_renew_itself_ends_when_it_was_meant_to() {
     }
 }
 
+/// Nothing but the caller prolongs it.
+#[test]
+fn an_extension_prolongs_a_lock_that_does_not_renew_itself() {
+    let mut held = held();
+    let end = held.state.lease.deadline;
+    held.state.renew_at = Moment::NEVER;
+    let (start, ttl) = (reading(5000, NONE), held.state.renewal_ttl());
+    held.state.renewal_sent(start.now, ttl);
+    let round = Arc::clone(&held.round);
+    assert!(held.state.renewed(start, ttl, Some(ttl), round, reading(5010, NONE)));
+    assert_eq!(held.state.lease.deadline, end + 5 * SECOND);
+}
+
 #[test]
 fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
     let mut held = held();

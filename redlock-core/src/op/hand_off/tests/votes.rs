@@ -1,14 +1,19 @@
 //! Which nodes vote for an adoption.
 
 use super::*;
-use crate::{error::NodeErrorKind, node::intercepted};
+use crate::{
+    error::NodeErrorKind,
+    node::intercepted::{self, without_run_id},
+};
 
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() {
-    for late in [true, false] {
+    for (late, tells_run_id) in [(true, true), (false, true), (true, false), (false, false)] {
         let nodes = nodes(3);
-        let (old, new) = (client(&nodes), client(&nodes));
+        let by_name = || Redlock::builder().over(nodes.iter().map(without_run_id).collect());
+        let client = || if tells_run_id { client(&nodes) } else { by_name() };
+        let (old, new) = (client(), client());
         for client in [&old, &new] {
             drop(client.lock("warm").await.unwrap());
         }
