@@ -9,9 +9,12 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    runtime::Id,
+    time::{Instant, Sleep},
+};
 
-use crate::runtime::{in_runtime, note_shut_down};
+use crate::runtime::{here, in_runtime, note_shut_down};
 
 /// The time is up, or no runtime is left on which it passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +68,12 @@ pub(crate) async fn timeout_awake<F: Future>(
     }
 }
 
-/// A timer that continues on another runtime when its own has ended.
+/// A timer of the runtime on which it is polled. Tokio's timers stay with the runtime on which they began, which may
+/// have ended, or may not be driven while the timer is polled on another one.
 struct Timer {
     /// `None` when that time is too far away for an `Instant`.
     until: Option<Instant>,
-    sleep: Option<Pin<Box<Sleep>>>,
+    sleep: Option<(Id, Pin<Box<Sleep>>)>,
 }
 
 impl Timer {
@@ -78,24 +82,23 @@ impl Timer {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // The caller's runtime is used next when the runtime of the timer has ended.
-        for _ in 0..2 {
-            let sleep = match &mut self.sleep {
-                Some(sleep) => sleep,
-                None if !in_runtime() => return Poll::Ready(()),
-                none => none.insert(Box::pin(match self.until {
-                    Some(until) => tokio::time::sleep_until(until),
-                    None => tokio::time::sleep(Duration::MAX),
-                })),
+        let Some(here) = here() else { return Poll::Ready(()) };
+        let (_, sleep) =
+            match &mut self.sleep {
+                Some(sleep) if sleep.0 == here => sleep,
+                sleep => sleep.insert((
+                    here,
+                    Box::pin(self.until.map_or_else(
+                        || tokio::time::sleep(Duration::MAX),
+                        tokio::time::sleep_until,
+                    )),
+                )),
             };
-            // Tokio has no other way to say that the runtime was shut down.
-            match catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx))) {
-                Ok(polled) => return polled,
-                Err(_) => self.sleep = None,
-            }
-        }
-        note_shut_down();
-        Poll::Ready(())
+        // Tokio has no other way to say that the runtime was shut down.
+        catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx))).unwrap_or_else(|_| {
+            note_shut_down();
+            Poll::Ready(())
+        })
     }
 }
 
@@ -104,7 +107,10 @@ mod tests {
     use std::future::{pending, ready};
 
     use futures_util::FutureExt;
-    use tokio::runtime::{Builder, Runtime};
+    use tokio::{
+        runtime::{Builder, Runtime},
+        time::timeout as tokio_timeout,
+    };
 
     use super::*;
 
@@ -163,6 +169,16 @@ mod tests {
         runtime().block_on(async { assert!((&mut waiting).now_or_never().is_none()) });
         runtime().block_on(waiting);
         assert!((span..LONG).contains(&begun.elapsed()));
+    }
+
+    #[test]
+    fn a_timer_goes_on_where_it_is_polled_while_its_runtime_stands_still() {
+        let first = runtime();
+        let mut waiting = Box::pin(sleep(Duration::from_millis(50)));
+        first.block_on(async { assert!((&mut waiting).now_or_never().is_none()) });
+        let ended = runtime().block_on(async { tokio_timeout(LONG / 60, waiting).await });
+        assert_eq!(ended, Ok(()));
+        drop(first);
     }
 
     #[test]

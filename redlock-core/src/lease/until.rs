@@ -2,11 +2,9 @@
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::future::BoxFuture;
-use tokio::runtime::Id;
-
 use super::{Hold, Judgement, Leases};
 use crate::timer;
+use futures_util::future::BoxFuture;
 
 impl Leases {
     /// How much longer a hold may be relied on.
@@ -44,18 +42,16 @@ pub(crate) async fn until(
         }
         // The clock alone ends a hold (rule 9), but a task has to look at it. The scheduler does
         // so, unless its runtime stands still: then this task does, on its own runtime.
-        let mut alarm: Option<(Id, BoxFuture<'static, ()>)> = None;
+        let mut alarm: Option<BoxFuture<'static, ()>> = None;
         poll_fn(|cx| {
             if changed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            let Some(here) = leases.registry.elsewhere() else { return Poll::Pending };
+            if leases.registry.elsewhere().is_none() {
+                return Poll::Pending;
+            }
             leases.stand_by();
-            // A timer belongs to its runtime, which may end before this future does.
-            let (_, alarm) = match &mut alarm {
-                Some(alarm) if alarm.0 == here => alarm,
-                alarm => alarm.insert((here, Box::pin(timer::sleep(leases.left(&hold))))),
-            };
+            let alarm = alarm.get_or_insert_with(|| Box::pin(timer::sleep(leases.left(&hold))));
             alarm.as_mut().poll(cx)
         })
         .await;

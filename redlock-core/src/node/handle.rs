@@ -57,6 +57,11 @@ impl NodeHandle {
         self.shared().process.load(Ordering::Acquire)
     }
 
+    /// Since when it has reached that process. The origin if it has never reached another one.
+    pub(crate) fn process_since(&self) -> Moment {
+        Moment::from_nanos(self.shared().process_since.load(Ordering::Acquire))
+    }
+
     /// Whether both have last reached the same process.
     pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
         self.process() != 0 && self.process() == other.process()

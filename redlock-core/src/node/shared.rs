@@ -13,7 +13,7 @@ use super::{
     fingerprint::fnv1a,
     outbox::{Link, Outbox},
     pipe::Pipe,
-    quarantine::Quarantine,
+    quarantine::{Quarantine, Suspicion},
     refusals::Refusals,
     round_trip::RoundTrip,
 };
@@ -75,6 +75,9 @@ pub(super) struct Shared {
     pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
     pub(super) process: AtomicU64,
+    /// The moment at which it first answered here, in nanoseconds. Zero if it is the process of the first contact, and
+    /// gave no reason for suspicion.
+    pub(super) process_since: AtomicU64,
     /// What an operator should change about the server that answered last.
     pub(super) advice: Mutex<Vec<Arc<str>>>,
     pub(super) task: Background,
@@ -102,6 +105,7 @@ impl Shared {
             relinked: watch::Sender::new(()),
             quorum_seen: AtomicBool::new(false),
             process: AtomicU64::new(0),
+            process_since: AtomicU64::new(0),
             advice: Mutex::default(),
             task: Background::default(),
             gauges,
@@ -138,10 +142,13 @@ impl Shared {
         self.gauges.cleanups(|| self.outbox.lock().cleanups());
     }
 
-    /// Remembers which process answers.
-    pub(super) fn recognise(&self, identity: &Identity) {
+    /// Remembers which process answers, at `now`.
+    pub(super) fn recognise(&self, identity: &Identity, suspicion: Option<Suspicion>, now: Moment) {
         let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
-        self.process.store(fingerprint, Ordering::Release);
+        let before = self.process.swap(fingerprint, Ordering::AcqRel);
+        if before != fingerprint && (before != 0 || suspicion.is_some()) {
+            self.process_since.store(now.as_nanos(), Ordering::Release);
+        }
     }
 
     /// Tells the task that there is something to do.

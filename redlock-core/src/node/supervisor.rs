@@ -159,9 +159,9 @@ fn admit(task: Task<'_>, identity: &Identity, tells: bool, replaced: bool, now: 
             return;
         }
         shared.tells.store(tells, Ordering::Release);
-        shared.recognise(identity);
         shared.refusals.forget();
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
+        shared.recognise(identity, suspicion, now);
         let sits_out = outbox.quarantine.sits_out(now);
         shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);

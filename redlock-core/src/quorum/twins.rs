@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::{
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
     node::NodeHandle,
 };
@@ -14,23 +15,28 @@ pub(crate) struct Twins {
 }
 
 impl Twins {
-    /// Of the names of one server, the first that is connected has the vote. A node that is down remembers the process
-    /// that it last reached, which another node may be connected to by right.
+    /// Of the names of one server, one that is connected has the vote. A node that is down remembers the process that it
+    /// last reached, which another node may be connected to by right.
     pub(crate) fn of(nodes: &[NodeHandle]) -> Self {
         Self::preferring(nodes, |index| nodes.get(index).is_some_and(NodeHandle::is_up))
     }
 
-    /// Of the names of one server, the first that is preferred has the vote, or the first if none is.
+    /// Of the names of one server, one that is preferred has the vote, if there is one. Of these, it is the one that has
+    /// reached the server for longest, and the first of several: a name that has come later sits out, and must not keep
+    /// the server from voting.
     pub(crate) fn preferring(nodes: &[NodeHandle], is_preferred: impl Fn(usize) -> bool) -> Self {
         // Each is read once, as it may change.
-        let seen: SmallVec<[(u64, bool); 5]> =
-            (0..).zip(nodes).map(|(index, node)| (node.process(), is_preferred(index))).collect();
-        let vote = |index: usize, (process, _): (u64, bool)| {
-            let same = || (0..).zip(&seen).filter(move |(_, it)| process != 0 && it.0 == process);
-            let first = same().find(|(_, it)| it.1).or_else(|| same().next());
-            first.map_or(index, |(first, _)| first)
+        let seen: SmallVec<[(u64, (bool, Moment)); 5]> = (0..)
+            .zip(nodes)
+            .map(|(index, node)| (node.process(), (!is_preferred(index), node.process_since())))
+            .collect();
+        let vote = |index: usize, process: u64| {
+            let same = (0..).zip(&seen).filter(|(_, (it, _))| process != 0 && *it == process);
+            same.min_by_key(|(_, (_, rank))| *rank).map_or(index, |(first, _)| first)
         };
-        Self { votes: (0..).zip(seen.iter()).map(|(index, seen)| vote(index, *seen)).collect() }
+        Self {
+            votes: (0..).zip(&seen).map(|(index, (process, _))| vote(index, *process)).collect(),
+        }
     }
 
     /// Whether this node has a vote, as far as its twins are concerned.
@@ -67,7 +73,7 @@ mod tests {
     };
 
     use futures_util::future::{BoxFuture, FutureExt, join_all};
-    use tokio::time::sleep;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
     use crate::{
@@ -113,6 +119,35 @@ mod tests {
         Redlock::builder().over(specs)
     }
 
+    /// Why this node has no vote.
+    fn refused(redlock: &Redlock, index: usize) -> Option<Arc<str>> {
+        let nodes = &redlock.client().nodes;
+        Twins::of(nodes).refusal(nodes, index).map(|error| error.reason)
+    }
+
+    /// It sits out, as it has reached another process than before.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_comes_to_another_server_takes_no_vote_of_it() {
+        let nodes = nodes(3);
+        let is_astray = Arc::new(AtomicBool::new(false));
+        let redlock = with_one_astray(&nodes, &is_astray);
+        drop(redlock.lock("warm").await.unwrap());
+        is_astray.store(true, SeqCst);
+        nodes[0].stop();
+        let reached = async || {
+            while redlock.client().nodes.iter().next().map(NodeHandle::process_since)
+                == Some(Moment::ORIGIN)
+            {
+                sleep(SECOND).await;
+            }
+        };
+        timeout(20 * SECOND, reached()).await.unwrap();
+        assert!(refused(&redlock, 0).is_some_and(|it| it.contains("the same server as")));
+        assert_eq!([1, 2].map(|index| refused(&redlock, index)), [None, None]);
+        assert_eq!(redlock.try_lock("r").await.unwrap().votes(), 2);
+        assert!(redlock.health().await[1].is_up());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nodes_that_tell_no_run_id_are_no_twins() {
         let nodes = nodes(3);
@@ -134,10 +169,7 @@ mod tests {
         let nodes = nodes(3);
         let is_astray = Arc::new(AtomicBool::new(true));
         let redlock = with_one_astray(&nodes, &is_astray);
-        let refused = |index| {
-            let nodes = &redlock.client().nodes;
-            Twins::of(nodes).refusal(nodes, index).map(|error| error.reason)
-        };
+        let refused = |index| refused(&redlock, index);
         drop(redlock.lock("warm").await.unwrap());
         assert!(refused(0).is_none() && refused(2).is_none());
         assert!(refused(1).unwrap().contains("the same server as a: give"));
