@@ -163,7 +163,8 @@ impl Running {
                     && executable::may_be_a_script(file) =>
             {
                 // Nothing has run yet. A script without `#!` is for the shell, to shells and to `execvp` alike.
-                Self::start(Command::new("/bin/sh").arg(file).args(arguments), run, guard)
+                // Its name may begin like an option.
+                Self::start(Command::new("/bin/sh").arg("--").arg(file).args(arguments), run, guard)
             }
             started => started,
         }

@@ -46,6 +46,9 @@ pub enum LockError {
         retry_after: Duration,
         /// The nodes that failed in the last attempt, if any.
         nodes: Vec<NodeError>,
+        /// True if `max_waiters` requests of this process wait for the resource already. No attempt was made then, and
+        /// whether another client holds the lock is not known.
+        max_waiters_reached: bool,
     },
     /// Too many nodes failed for a quorum, or the quorum came too late to be of use.
     ///
@@ -181,6 +184,13 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held { resource, max_waiters_reached: true, nodes, .. } => {
+                write!(
+                    f,
+                    "too many requests of this process wait for {resource:?} (see max_waiters)"
+                )?;
+                failures(f, nodes)
+            }
             Self::Held { resource, attempts, waited, by_this_client, nodes, .. } => {
                 write!(f, "{resource:?} is held by ")?;
                 f.write_str(if *by_this_client { "this client" } else { "another holder" })?;

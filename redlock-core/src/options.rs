@@ -37,7 +37,7 @@ macro_rules! call_settings {
                 /// every `retry_delay` counts as one retry. Zero means at most one attempt, as for `wait`.
                 ///
                 /// `wait` is a limit as well: the shorter of the two ends the waiting. Unset by default: `wait` is
-                /// then the only limit.
+                /// then the only limit. `u32::MAX` means the same, where the client sets a limit.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. After an attempt

@@ -127,8 +127,8 @@ impl<X> RedlockLayer<X, Http> {
     /// Default: until the service has returned its response. This makes a difference for bodies that are streams. A
     /// body of one frame, such as a string, has its last frame at once.
     ///
-    /// It has no effect on a response without a body, or with a body that is not sent: the answer to a `HEAD`,
-    /// 204 and 304. The same is true for the 101 of a WebSocket or another upgrade: the lock is released before the
+    /// It has no effect on a response without a body, or with a body that is not sent: the answer to a `HEAD` or a
+    /// `CONNECT`, 204 and 304. The same is true for the 101 of a WebSocket or another upgrade: the lock is released before the
     /// first message. The [crate docs](crate) show how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
@@ -165,7 +165,7 @@ where
     }
 
     fn sends_body(request: &Request<ReqBody>) -> bool {
-        request.method() != Method::HEAD
+        !matches!(*request.method(), Method::HEAD | Method::CONNECT)
     }
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {

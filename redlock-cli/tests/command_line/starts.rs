@@ -72,4 +72,10 @@ fn a_script_that_names_no_interpreter_is_run_by_the_shell() {
         let run = told(run.env("PATH", &path).output().unwrap());
         assert_eq!(run, (7, "r: a  b 2\n".to_owned(), String::new()), "{program}");
     }
+    let named_like_an_option = folder.path().join("-c");
+    fs::create_dir(&named_like_an_option).unwrap();
+    fs::rename(script, named_like_an_option.join("script")).unwrap();
+    let mut run = redlock(&nodes, &["run", "r", "--", "-c/script", "a  b", "-c"]);
+    let run = told(run.current_dir(folder.path()).output().unwrap());
+    assert_eq!(run, (7, "r: a  b 2\n".to_owned(), String::new()));
 }

@@ -260,9 +260,15 @@ impl Hold {
             End::Lost(LostReason::Shutdown | LostReason::MaxHold) => true,
             End::Lost(LostReason::Refused) => false,
         };
-        let retry_after = self.retry_delay;
-        let nodes = Vec::new();
-        LockError::Held { resource, attempts, waited, by_this_client, retry_after, nodes }
+        LockError::Held {
+            resource,
+            attempts,
+            waited,
+            by_this_client,
+            retry_after: self.retry_delay,
+            nodes: Vec::new(),
+            max_waiters_reached: false,
+        }
     }
 
     /// The votes of the last confirmed round, if the hold has not ended.

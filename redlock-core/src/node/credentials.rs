@@ -57,10 +57,14 @@ impl<T: 'static> Provider<T> {
     pub(crate) async fn ask(&self, what: &str, limit: Duration) -> Result<T, String> {
         // The connection cannot open in time after that, and would not say what it waited for.
         let limit = limit / 10 * 9;
-        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
+        let asked = AssertUnwindSafe(async {
+            // The error is a type of the caller, and may panic as it is displayed.
+            (self.0)().await.map_err(|error| one_line(&error.to_string()))
+        })
+        .catch_unwind();
         match tokio::time::timeout(limit, asked).await {
             Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(error))) => Err(format!("{what} failed: {}", one_line(&error.to_string()))),
+            Ok(Ok(Err(error))) => Err(format!("{what} failed: {error}")),
             Ok(Err(_)) => Err(format!("{what} panicked")),
             Err(_) => Err(format!("{what} has not answered within {limit:?}")),
         }
@@ -80,15 +84,31 @@ impl<T> Clone for Provider<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::{error::Error, fmt};
+
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(1);
+
+    #[derive(Debug)]
+    struct Undisplayable;
+
+    impl fmt::Display for Undisplayable {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("as it is displayed")
+        }
+    }
+
+    impl Error for Undisplayable {}
 
     #[tokio::test]
     async fn a_provider_that_fails_or_panics_is_told_in_one_line() {
         let failing = Provider::<()>::new(|| async { Err("no\nvault".into()) });
         let asked = failing.ask("the provider", LIMIT).await;
         assert_eq!(asked, Err("the provider failed: no vault".into()));
+        let undisplayable = Provider::<()>::new(|| async { Err(Undisplayable.into()) });
+        let asked = undisplayable.ask("the provider", LIMIT).await;
+        assert_eq!(asked, Err("the provider panicked".into()));
         let panicking = Provider::<()>::new(|| async { panic!("at work") });
         let asked = panicking.ask("the provider", LIMIT).await;
         assert_eq!(asked, Err("the provider panicked".into()));

@@ -171,12 +171,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The answer to a request that finds `max_waiters` before it: the lock is held, whatever the nodes
-    /// said last.
+    /// The answer to a request that finds `max_waiters` before it.
     pub(super) fn no_room(&self) -> NoTurn {
-        match self.occupant {
-            Occupant::Held(..) => NoTurn::HeldHere,
-            Occupant::Asking => NoTurn::Busy,
+        NoTurn::Full {
+            held_here: matches!(self.occupant, Occupant::Held(..)),
+            last: self.last.as_ref().map(|(failure, _)| Arc::clone(failure)),
         }
     }
 

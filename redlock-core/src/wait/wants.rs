@@ -85,8 +85,10 @@ pub(crate) enum NoTurn {
     HeldHere,
     /// The last attempt failed like this.
     Failed(Arc<FailedAttempt>),
-    /// Nothing is known yet, or too many wait.
+    /// Nothing is known yet.
     Busy,
+    /// `max_waiters` tasks wait already: behind a hold of this client, or behind a front whose `last` attempt failed.
+    Full { held_here: bool, last: Option<Arc<FailedAttempt>> },
     /// No turns are given any more.
     Closed,
 }

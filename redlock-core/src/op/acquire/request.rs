@@ -133,6 +133,14 @@ impl<'a> Request<'a> {
             NoTurn::Failed(failure) => self.failed(failure),
             NoTurn::HeldHere => self.held(true, Vec::new()),
             NoTurn::Busy => self.held(false, Vec::new()),
+            NoTurn::Full { held_here, last } => {
+                let mut error = self
+                    .held(*held_here, last.as_ref().map(|it| it.nodes.clone()).unwrap_or_default());
+                if let LockError::Held { max_waiters_reached, .. } = &mut error {
+                    *max_waiters_reached = true;
+                }
+                error
+            }
             NoTurn::Closed => self.shutting_down(),
         }
     }
@@ -171,6 +179,7 @@ impl<'a> Request<'a> {
             by_this_client: by_this_client || is_held_here(),
             retry_after: self.terms.retry_delay,
             nodes,
+            max_waiters_reached: false,
         }
     }
 }

@@ -69,6 +69,11 @@ impl<'a> Retries<'a> {
         Self { terms, begun, counted: begun, asks_since: begun, spent: 0 }
     }
 
+    /// How many retries the request may make.
+    fn most(&self) -> Option<u32> {
+        self.terms.retry_count.filter(|most| *most < u32::MAX)
+    }
+
     /// How many retries were counted.
     pub(super) fn spent(&self) -> u32 {
         self.spent
@@ -114,7 +119,7 @@ impl<'a> Retries<'a> {
 
     fn limit_at(&self, pause: Duration, now: Moment) -> Duration {
         let left = self.left(now);
-        let Some(most) = self.terms.retry_count else { return left };
+        let Some(most) = self.most() else { return left };
         let retries = pause.saturating_mul(most.saturating_sub(self.spent));
         left.min((self.counted + retries).since(now))
     }
@@ -141,7 +146,7 @@ impl<'a> Retries<'a> {
     fn spend(&mut self, span: Duration, pause: Duration) -> u32 {
         let pauses = u32::try_from(span.as_nanos() / pause.as_nanos()).unwrap_or(u32::MAX);
         let spent = self.spent.saturating_add(pauses);
-        self.spent = self.terms.retry_count.map_or(spent, |most| spent.min(most));
+        self.spent = self.most().map_or(spent, |most| spent.min(most));
         pauses
     }
 }
@@ -164,6 +169,17 @@ mod tests {
         let options = LockOptions::new().wait(ms(10_000)).retry_count(3).retry_delay(ms(100));
         let options = options.retry_jitter(Duration::ZERO);
         Redlock::in_memory(1).client().settings.terms(&options).unwrap()
+    }
+
+    #[test]
+    fn the_largest_count_sets_no_limit() {
+        let terms = Terms { wait: Duration::MAX, retry_count: Some(u32::MAX), ..terms() };
+        let mut retries = Retries::new(&terms, at(0));
+        for now in [0, 1 << 42] {
+            assert_eq!(retries.limit(at(now)), Duration::MAX.saturating_sub(ms(now)));
+            assert_eq!(retries.limit_in_queue(at(now)), retries.limit(at(now)));
+            retries.waited_in_queue(at(now));
+        }
     }
 
     #[test]

@@ -18,28 +18,34 @@ async fn waiters_behind_the_front_get_its_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_more_waiters() {
+    let is_refused = |redlock: &Redlock, expected: (bool, usize)| {
+        let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+        let LockError::Held { by_this_client, max_waiters_reached, nodes, .. } = &error else {
+            panic!("{error}")
+        };
+        let text = error.to_string();
+        assert!(text.starts_with("too many requests of this process wait for \"r\""), "{text}");
+        *max_waiters_reached && (*by_this_client, nodes.len()) == expected
+    };
     let nodes = nodes(3);
     let redlock = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
     let _first = redlock.lock("r").await.unwrap();
     let waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
-    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
-    assert!(error.is_held(), "{error}");
+    assert!(is_refused(&redlock, (true, 0)));
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
 
     // Where another client holds the lock, the first waiter asks for the others.
     let others = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
     let others_wait = [waiting(&others, MINUTE).await, waiting(&others, MINUTE).await];
-    let error = others.lock("r").into_future().now_or_never().unwrap().unwrap_err();
-    assert!(error.is_held(), "{error}");
+    assert!(is_refused(&others, (false, 0)));
     assert!(others_wait.iter().all(|waiter| !waiter.is_finished()));
 
-    // The queue is full whatever the nodes said last.
+    // The queue is full whatever the nodes said last. The error tells it all the same.
     let nodes = self::nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
     let redlock = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
     let _waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
-    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
-    assert!(error.is_held(), "{error}");
+    assert!(is_refused(&redlock, (false, 3)));
 }
 
 #[tokio::test(start_paused = true)]
