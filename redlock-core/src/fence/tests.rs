@@ -265,6 +265,27 @@ async fn numbers_that_are_read_after_the_old_validity_do_not_count() {
     }
 }
 
+/// The nodes hang as they are asked for numbers, until the waiter has no time left.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_numbers_asks_no_more_when_its_time_is_over() {
+    let nodes = nodes(3);
+    let (redlock, timeout) = (client(&nodes), Duration::from_millis(50));
+    for (wait, asks_again) in [(timeout, false), (timeout * 8, true)] {
+        let guard = redlock.lock("r").await.unwrap();
+        let waiting = tokio::spawn(redlock.lock("r").fenced().wait(wait).into_future());
+        sleep(Duration::from_millis(1)).await;
+        nodes.iter().for_each(MemoryNode::hang);
+        pass_on(&redlock, guard);
+        let error = waiting.await.unwrap().unwrap_err();
+        let LockError::NoQuorum { attempts, nodes: failed, .. } = &error else { panic!("{error}") };
+        // The first attempt is the wait in the queue, and the second one the question for numbers.
+        assert_eq!((*attempts > 2, failed.len()), (asks_again, 3), "{error}");
+        nodes.iter().for_each(MemoryNode::resume);
+        sleep(TTL).await;
+        assert!(are_empty(&nodes));
+    }
+}
+
 /// A waiter gets a lease only if its keys are gone after a crash when the waiter expects that. Drawing
 /// numbers lets the keys live for longer.
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`request`], [`fronts`] | the request, and its turns in the queues of this process: one for each key |
+//! | [`request`], [`turns`], [`fronts`] | the request, and its turns in the queues of this process: one for each key |
 //! | [`attempt`] | asks all nodes at once; [`fence`]: numbers with the grant |
 //! | [`waiting`], [`circumstances`], [`target`] | what a waiting client does next, by how it came to wait and what it waits for (pure) |
 //! | [`chance`], [`reporting`] | waits for a chance, step by step; what it says to the queue between clients, and what the answers change |
@@ -37,6 +37,7 @@ mod set;
 mod target;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod unclaimed;
 mod waiting;
 
@@ -59,7 +60,7 @@ use crate::{
     settings::Terms,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, PendingTurn},
+    wait::{FailedAttempt, Front, MIN_PAUSE, NoTurn},
 };
 
 /// Takes the lock, waiting for it as the terms allow. The hold is the caller's to release.
@@ -137,65 +138,6 @@ struct Granted {
 }
 
 impl Request<'_> {
-    /// Waits for the turn in the queue before each key.
-    async fn turns(&mut self) -> Result<Fronts, LockError> {
-        let key = Arc::clone(&self.key);
-        let first = self.turn(&key, self.begun).await?;
-        if self.rest.is_empty() {
-            return Ok(Fronts::one(first));
-        }
-        Box::pin(self.other_turns(first)).await
-    }
-
-    /// Waits for the turn in the queue before one key.
-    async fn turn(&mut self, key: &Arc<str>, now: Moment) -> Result<Front, LockError> {
-        match self.client.queues.join(key, self.wants(), now) {
-            Joined::First(front) => Ok(front),
-            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
-            Joined::Waiting(pending) => Box::pin(self.wait_in_queue(pending, now)).await,
-        }
-    }
-
-    /// Waits once more in a queue that the request joined at `since`, and left with a turn that did not bring the lock.
-    async fn turn_again(&mut self, key: &Arc<str>, since: Moment) -> Result<Front, LockError> {
-        match self.client.queues.rejoin(key, self.wants(), since) {
-            Joined::First(front) => Ok(front),
-            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
-            Joined::Waiting(pending) => {
-                let now = self.now();
-                Box::pin(self.wait_in_queue(pending, now)).await
-            }
-        }
-    }
-
-    /// Waits in a queue of this process that the request joined at `joined`.
-    async fn wait_in_queue(
-        &mut self,
-        pending: PendingTurn,
-        joined: Moment,
-    ) -> Result<Front, LockError> {
-        self.has_waited = true;
-        let limit = if self.wants().tries_once {
-            // The attempt in progress answers this request, too.
-            self.client.nodes.give_up_after().saturating_sub(joined.since(self.begun))
-        } else {
-            self.retries.limit_in_queue(joined)
-        };
-        let turn = {
-            let _waiting = metrics::waiting(self.terms.label);
-            pending.turn(limit).await
-        };
-        let now = self.now();
-        self.retries.waited_in_queue(now);
-        if let Ok(front) = &turn {
-            let cause = if front.has_lease() { "handed_over" } else { "front" };
-            self.woken(cause, now.since(self.begun));
-        }
-        // As many attempts as a client that polls would have made.
-        self.attempts = self.retries.spent().saturating_add(1);
-        turn.map_err(|no_turn| self.no_turn(&no_turn))
-    }
-
     /// Takes the lock with the turn in one queue. `refused` is why the request was refused already.
     async fn take(
         mut self,
@@ -215,10 +157,15 @@ impl Request<'_> {
         refused: Option<Arc<FailedAttempt>>,
     ) -> Result<Granted, LockError> {
         let wants = self.wants();
-        if let Some(in_transit) = fronts.first.take_lease(wants)
-            && let Some(granted) = self.handed_over(&fronts.first, in_transit).await
-        {
-            return Ok(granted);
+        if let Some(in_transit) = fronts.first.take_lease(wants) {
+            match self.handed_over(&fronts.first, in_transit).await {
+                Ok(granted) => return Ok(granted),
+                // To take it over was no attempt of a request that tries once.
+                Err(failure) if !wants.tries_once && self.retries.limit(self.now()).is_zero() => {
+                    return Err(self.failed(&failure));
+                }
+                Err(_) => {}
+            }
         }
         if wants.tries_once && !self.terms.shared && fronts.stands_back() {
             Box::pin(self.look(fronts)).await?;

@@ -98,24 +98,24 @@ impl Drawing {
 }
 
 impl Request<'_> {
-    /// Takes a lease over from the hold before, with a number if this request is fenced. `None` when the
-    /// nodes gave none: the lease is given back.
+    /// Takes a lease over from the hold before, with a number if this request is fenced. If the nodes give none, the
+    /// lease is given back.
     pub(super) async fn handed_over(
         &mut self,
         front: &Front,
         mut in_transit: Box<LeaseInTransit>,
-    ) -> Option<Granted> {
+    ) -> Result<Granted, FailedAttempt> {
         let mut token = None;
         if self.terms.fenced {
             token = in_transit.lease.next_number();
             if token.is_none() {
                 // Most leases come with enough numbers.
                 in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
-                token = Some(in_transit.lease.next_number()?);
+                token = in_transit.lease.next_number();
             }
         }
         let reading = self.client.nodes.clock.read();
-        Some(Granted { in_transit, begun: reading.now, reading, token })
+        Ok(Granted { in_transit, begun: reading.now, reading, token })
     }
 
     /// Draws new numbers for a lease, which renews it as well.
@@ -123,7 +123,7 @@ impl Request<'_> {
         &mut self,
         front: &Front,
         mut in_transit: Box<LeaseInTransit>,
-    ) -> Option<Box<LeaseInTransit>> {
+    ) -> Result<Box<LeaseInTransit>, FailedAttempt> {
         self.attempts = self.attempts.saturating_add(1);
         let Self { client, terms, .. } = *self;
         client.ensure_running();
@@ -139,17 +139,20 @@ impl Request<'_> {
         let ttl = terms.key_ttl();
         let drawing =
             Drawing::send(client, &claim, &round, sent, count, |draw| Action::Redraw { ttl, draw });
-        if !round.settled(&client.nodes).await.reached() {
-            return None;
+        let tally = round.settled(&client.nodes).await;
+        if !tally.reached() {
+            return Err(FailedAttempt::of(&tally, &round));
         }
-        let range = drawing.range(client, &claim).await.ok()?;
+        let range = drawing.range(client, &claim).await?;
         // A renewal counts within the validity that it renews (rule 7).
         let reading = client.nodes.clock.read();
-        if !in_transit.lease.is_valid_on(reading) {
-            return None;
+        if in_transit.lease.is_valid_on(reading) {
+            in_transit.lease.renewed(terms, start, &round);
+            in_transit.lease.range = Some(Box::new(range));
+            if in_transit.lease.is_valid_on(reading) {
+                return Ok(in_transit);
+            }
         }
-        in_transit.lease.renewed(terms, start, &round);
-        in_transit.lease.range = Some(Box::new(range));
-        in_transit.lease.is_valid_on(reading).then_some(in_transit)
+        Err(FailedAttempt::too_late(tally.yes()))
     }
 }

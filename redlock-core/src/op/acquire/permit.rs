@@ -87,7 +87,7 @@ impl Request<'_> {
             // The task before this one has taken a permit for it.
             let wants = self.wants();
             if let Some(in_transit) = front.take_lease(wants)
-                && let Some(granted) = self.handed_over(&front, in_transit).await
+                && let Ok(granted) = self.handed_over(&front, in_transit).await
             {
                 return self.admit(Fronts::one(front), granted);
             }
