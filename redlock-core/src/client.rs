@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub(crate) queues: Arc<Queues>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
-    /// What nodes know this client by where it asks for permits.
+    /// The number that identifies this client when it asks nodes for permits.
     asker: OnceLock<u64>,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,

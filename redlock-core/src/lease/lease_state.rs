@@ -72,26 +72,43 @@ impl LeaseState {
         self.range.as_mut()?.next()
     }
 
+    /// Notes that the nodes are asked, at `now`, to let the keys live for `key_ttl`. They may do so whether or not an
+    /// answer comes.
+    pub(crate) fn note_sent(&mut self, now: Moment, key_ttl: Duration) {
+        self.renewal_sent = self.renewal_sent.max(now);
+        self.expired_by = self.expired_by.max(now + key_ttl);
+    }
+
+    /// Lets the validity end at `deadline`, counted from `start`. It never shortens, unless it was in doubt at `start`
+    /// (rule 7).
+    pub(super) fn count_from(&mut self, start: Reading, deadline: Moment) {
+        if self.deadline_on(start).is_none_or(|old| deadline > old) {
+            self.deadline = deadline;
+            self.counts_from = start;
+        }
+    }
+
+    /// Notes that a quorum confirms the lease for `ttl` in this round, which began at `start`.
+    pub(super) fn note_confirmed(&mut self, start: Moment, ttl: Duration, round: &Arc<Round>) {
+        self.ttl = ttl;
+        self.confirmed = start;
+        self.confirmed_round = Arc::clone(round);
+    }
+
     /// Counts the lease from `start`, when `round` began, by these terms. It may be relied on once a
     /// quorum has said yes in this round. No hold had the lease meanwhile.
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
         let deadline = validity::deadline(start.now, terms.ttl, self.clock_drift_factor);
-        // It never shortens (rule 7).
-        if deadline > self.deadline {
-            self.deadline = deadline;
-            self.counts_from = start;
-        }
-        self.ttl = terms.ttl;
-        self.confirmed = start.now;
-        self.confirmed_round = Arc::clone(round);
+        self.count_from(start, deadline);
+        self.note_confirmed(start.now, terms.ttl, round);
     }
 
     /// Counts from `start` what the nodes are asked once more, in this round: no task has read their answers. What they
     /// were asked before may have run, so the release has to go to all of them (rule 5). No hold has the lease yet.
     pub(crate) fn asked_again(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
         self.set_round.asked_again();
+        self.note_sent(start.now, terms.key_ttl());
         self.renewed(terms, start, round);
-        self.expired_by = self.expired_by.max(start.now + terms.key_ttl());
     }
 
     /// The end of the lease's validity on a clock that has missed some of the time since the round

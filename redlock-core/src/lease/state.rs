@@ -219,8 +219,7 @@ impl HoldState {
     /// comes. Returns when the hold has to be looked at again, if this is the renewal that a
     /// doubt has waited for.
     pub(crate) fn renewal_sent(&mut self, now: Moment, key_ttl: Duration) -> Option<Moment> {
-        self.lease.expired_by = self.lease.expired_by.max(now + key_ttl);
-        self.lease.renewal_sent = self.lease.renewal_sent.max(now);
+        self.lease.note_sent(now, key_ttl);
         let Phase::Doubtful { renewal_sent } = &mut self.phase else { return None };
         renewal_sent.get_or_insert(now);
         Some(now + self.doubt_limit)
@@ -249,11 +248,7 @@ impl HoldState {
             Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= start.now),
             Phase::Held | Phase::Ended(_) | Phase::Releasing(_) => false,
         };
-        // A later old deadline stays, unless it was in doubt when this round started.
-        if clears || self.lease.deadline_on(start).is_none_or(|old| deadline > old) {
-            self.lease.deadline = deadline;
-            self.lease.counts_from = start;
-        }
+        self.lease.count_from(start, deadline);
         if clears {
             self.phase = Phase::Held;
         }
@@ -266,9 +261,7 @@ impl HoldState {
             // A later renewal was confirmed first.
             return true;
         }
-        self.lease.confirmed = start.now;
-        self.lease.ttl = ttl;
-        self.lease.confirmed_round = round;
+        self.lease.note_confirmed(start.now, ttl, &round);
         if self.renew_at != Moment::NEVER {
             self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }

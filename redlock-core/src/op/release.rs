@@ -106,8 +106,8 @@ impl Until {
             // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the
             // round waits until a quorum has said yes or cannot.
             (Self::Known, Judgement::Doubtful) => Tally::is_confirmed_or_known,
-            // Nor may one that has lost the key be overlooked because others answer first: so many may have lost it that
-            // another client has had the lock.
+            // A node that has lost the key may answer last. If the round settled before, a loss on a quorum would go
+            // unnoticed, although another client may have had the lock.
             (Self::Known, Judgement::Valid(_)) => Tally::is_conclusive_and_answered,
             (Self::Known, Judgement::Ended(_)) => Tally::is_answered_or_failed,
         }

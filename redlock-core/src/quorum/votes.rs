@@ -101,8 +101,7 @@ impl Tally {
         self.answered() || self.impossible_by_failures()
     }
 
-    /// Whether a quorum said yes, or none will and is known as well as it will be: a quorum has answered, or so many nodes
-    /// failed that none will.
+    /// Whether a quorum said yes; or none can say yes any more, and a quorum has answered or none can.
     pub(crate) fn is_confirmed_or_known(&self) -> bool {
         self.reached() || self.impossible() && self.is_answered_or_failed()
     }

@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How often a client that only tries looks whether the turn of another client is still out, within the time of a turn.
 const LOOKS: u32 = 8;
 
-/// The known state of locks, by their keys. Looks at any lock remove expired entries (rule 18).
+/// The known state of locks, by their keys. Each note of any lock removes expired entries (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     known: HashMap<Arc<str>, Contended>,
@@ -51,7 +51,7 @@ impl Contention {
         self.forget_expired(now);
     }
 
-    /// Removes two expired entries: each look at any lock does, so that what was known goes after a burst, too.
+    /// Removes up to two expired entries. The entries of a burst go with later notes of other locks.
     fn forget_expired(&mut self, now: Moment) {
         for _ in 0..2 {
             if self.order.front().is_some_and(|(over, _)| *over < now) {

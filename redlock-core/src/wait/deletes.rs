@@ -44,7 +44,7 @@ fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment
 }
 
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
-/// still to come. Returns the number of these nodes. The queue node before a key also
+/// still to come. Returns the round, and the number of these nodes. The queue node before a key also
 /// gives the next waiter its turn, once the keys are gone.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
@@ -56,8 +56,8 @@ pub(crate) fn delete(
     let nodes = queues.nodes();
     let round = Round::new(&nodes.names, settles);
     let claim = &lease.claim;
-    // A task with an earlier reading of the clock may send the job. It must not take a `min_hold` that is over for
-    // one that goes on.
+    // A task with an earlier reading of the clock may send the job. To that task a `min_hold` that is over would seem to
+    // go on, and the keys would stay.
     let stays = keep_until > now;
     let keep_until = if stays { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
@@ -180,7 +180,7 @@ impl ReplySink for Telling {
                         *now + grace(queues.nodes().round_trip()),
                     );
                 }
-                // The turn of none of them begins.
+                // They wait, and the node has given none of them a turn.
                 Ok(Reply::Unwoken { .. }) => queues.others_wait(&queue_name(key), *now, *now),
                 Ok(Reply::Woke { .. } | Reply::Done | Reply::Missing) => {
                     queues.no_client_waits(&queue_name(key), *now);

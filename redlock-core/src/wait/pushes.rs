@@ -123,7 +123,7 @@ impl Listener for Wake {
         self.tell(signal);
     }
 
-    /// A turn may be among what was not told. The entry is where it was, if it is not.
+    /// A turn may be among the pushes that were lost. If none is, the entry still has its place.
     fn missed(&self, _: usize, _: &str) {
         self.tell(Signal::Moved);
     }

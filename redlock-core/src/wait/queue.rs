@@ -33,7 +33,7 @@ pub(super) struct Queue<T> {
     last: Option<(Arc<FailedAttempt>, Moment)>,
     /// The front waits for its chance and has asked no node yet.
     pub(super) defers: bool,
-    /// How often the front would ask by itself.
+    /// The pause after which the front would ask by itself.
     pub(super) pace: Duration,
     /// Tells the front that a waiter behind it would ask earlier than the front does. Most queues are
     /// gone before a front or a waiter needs it.

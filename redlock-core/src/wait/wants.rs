@@ -23,7 +23,7 @@ pub(crate) struct Wants {
     /// The request makes one attempt at most, because it does not wait or may not retry. The
     /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
-    /// How often the request would ask. An answer of the nodes that is no older than this is fresh
+    /// The pause between two attempts of the request. An answer of the nodes that is no older than this is fresh
     /// enough for it.
     pub(super) retry_delay: Duration,
 }

@@ -39,7 +39,7 @@ fn written<const N: usize>(keys: [String; N], watched: &mut Watched, told: &mut 
     keys.into_iter().for_each(|key| watched.changed(&key.into(), told));
 }
 
-/// Tells a waiter this. Returns it as the answer says it.
+/// Tells a waiter this, by a push. Returns the word for the reply.
 fn tell(
     key: &Arc<str>,
     what: &str,
@@ -52,7 +52,7 @@ fn tell(
     Secret(word)
 }
 
-/// By whom a lock is held.
+/// What kind of holder a lock has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Not,

@@ -28,8 +28,8 @@ use crate::{
 /// How long a barrier counts if it is not repeated, on the clock of its node.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// The barriers of one writer. A set has one before each key that it had to wait for. It keeps up the one where it
-/// waits now. The others count until they expire: readers that came there in the meantime would hold the set up
+/// The barriers of one writer. A set has one before each key that it had to wait for. It renews the one before
+/// the key that it waits for now. The others count until they expire: readers that came there in the meantime would hold the set up
 /// when it has its turn before the last key.
 #[derive(Default)]
 pub(super) struct Barriers(Vec<Barrier>);

@@ -21,7 +21,7 @@ use crate::{
     wait::{Front, Signal},
 };
 
-/// How long a request goes without a queue that no node lets it join. A server may log each refusal.
+/// How long a request does not try to join a queue after every node has refused it. A server may log each refusal.
 const DECLINED: Duration = Duration::from_secs(30);
 
 /// The events that end the sleep of a waiting client.

@@ -132,8 +132,7 @@ impl Request<'_> {
         let claim = Arc::clone(&lease.claim);
         let start = client.nodes.clock.read();
         let sent = start.now;
-        lease.renewal_sent = sent;
-        lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
+        lease.note_sent(sent, terms.key_ttl());
         let round = Round::new(&client.nodes.names, Tally::is_decided);
         let count = numbers_for(front.fenced_behind(), used);
         let ttl = terms.key_ttl();

@@ -8,7 +8,7 @@ use crate::{
     wait::{FailedAttempt, Front, Wants},
 };
 
-/// Dropping it passes all turns on.
+/// The turns of one request, one for each key. Dropping it passes all of them on.
 pub(super) struct Fronts {
     pub(super) first: Front,
     /// Those of the other keys of a set, in the order of the keys.

@@ -30,7 +30,7 @@ pub(super) struct Permits {
 pub(super) struct Request<'a> {
     pub(super) client: &'a Arc<Client>,
     pub(super) resources: Resources,
-    /// The first key, in the order of all clients.
+    /// The first key, in the order of all clients; of a request for a permit, the key of the permit that it asks for.
     pub(super) key: Arc<str>,
     /// The other keys of a set.
     pub(super) rest: Box<[Arc<str>]>,

@@ -112,8 +112,8 @@ impl Request<'_> {
     }
 }
 
-/// Keeps the places before the keys that the set does not wait for now, but for those that it has asked about ahead and
-/// is not to wait for so soon. Requests behind them that try only once are refused: an attempt of the set would say
+/// Keeps the places of the set before the keys that it does not wait for now. It leaves a queue that it has joined ahead
+/// if it does not get to that key soon. Requests behind them that try only once are refused: an attempt of the set would say
 /// nothing of that lock alone, and could take the turn of another client. Cancel safe.
 async fn keep_places(fronts: Vec<&mut Front>, soon: Duration, round_trip: Duration) -> Infallible {
     join_all(fronts.into_iter().map(|front| keep_place(front, soon, round_trip))).await;

@@ -70,7 +70,7 @@ impl Request<'_> {
             let cause = if front.has_lease() { "handed_over" } else { "front" };
             self.woken(cause, now.since(self.begun));
         }
-        // As many attempts as a client that polls would have made.
+        // Counts the attempts that a polling client would have made in that time.
         self.attempts = self.retries.spent().saturating_add(1);
         turn.map_err(|no_turn| self.no_turn(&no_turn))
     }

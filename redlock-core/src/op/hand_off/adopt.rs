@@ -66,7 +66,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     in_transit.keep_until(begun + terms.min_hold);
     // An adoption never shortens the life of the keys (rule 7).
     let keys_left = lease.keys_until.saturating_sub(wall).min(client.settings.max_ttl);
-    in_transit.lease.expired_by = in_transit.lease.expired_by.max(begun + keys_left);
+    in_transit.lease.note_sent(begun, keys_left);
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
     let (mut round, mut attempts, mut unheard) = (round, 1, Unheard::new(client));
     let tally = loop {

@@ -13,7 +13,7 @@ use crate::{
     quorum::{Nodes, OneVote},
 };
 
-/// The servers that said no yes in the last confirmed round of this lease, by their fingerprints.
+/// The fingerprints of the servers that did not say yes in the last confirmed round of this lease.
 pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
     let confirmed = |index: &usize| lease.confirmed_round.has_yes(*index);
     let (with, without): (Vec<_>, Vec<_>) = (0..nodes.len()).partition(confirmed);

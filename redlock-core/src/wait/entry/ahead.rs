@@ -24,8 +24,8 @@ impl Entry {
         self.ahead.is_some()
     }
 
-    /// Gives up the answer to the report that was sent ahead, which is out of date, but for its place. Returns whether
-    /// the entry had a place before, or has its turn.
+    /// Drops the answer to the report that was sent ahead. Only the place in it is still of use. Returns whether the
+    /// entry had a place before, or has its turn.
     pub(crate) fn gives_up_answer(&mut self) -> bool {
         let is_new = self.place == 0;
         if let Some(question) = self.ahead.take() {

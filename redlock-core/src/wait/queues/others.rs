@@ -21,8 +21,8 @@ impl Queues {
     }
 
     /// Whether clients that a node has seen in the queue at `now` go first. One of them has until `until` to take the
-    /// lock. They do not while the first of them leaves a free lock alone, as one does that waits for the other keys
-    /// of a set, or has crashed. A client that has its turn for one permit leaves the others to any client.
+    /// lock. They do not go first while the first of them leaves a free lock alone: such a client waits for the other
+    /// keys of a set, or has crashed. A client that has its turn for one permit leaves the others to any client.
     pub(crate) fn yields_to(
         &self,
         key: &Arc<str>,

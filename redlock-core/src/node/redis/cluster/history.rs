@@ -68,7 +68,7 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct History {
     restarts: Restarts,
-    /// How long a slot that may have forgotten locks gives none.
+    /// How long a slot that may have forgotten locks grants none.
     span: Duration,
     /// How much older than its time a look may be.
     lag: Duration,
@@ -95,7 +95,7 @@ impl History {
         }
     }
 
-    /// Takes a look at the cluster in, at `now`. Returns how many slots give no locks from now on
+    /// Notes what a look at the cluster has found, at `now`. Returns how many slots grant no locks from now on
     /// because of it.
     pub(super) fn look(&mut self, served: &[Served], now: Moment) -> usize {
         let mut barred = 0;
