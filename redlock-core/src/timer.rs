@@ -46,7 +46,7 @@ const STOP: Duration = Duration::from_secs(1);
 
 /// After so many stops each further one counts in full: a process whose tasks compute for seconds at a time looks
 /// as if it stood still again and again.
-const MOST_STOPS: usize = 3;
+const MAX_STOPS: usize = 3;
 
 /// Waits for `future`, for `limit` at most of the time in which this process runs. After a stop, all timers of a
 /// process are over before its tasks have run: what they are given time for has had none.
@@ -60,7 +60,7 @@ pub(crate) async fn timeout_awake<F: Future>(
         let ended = timeout(left.min(STEP), future.as_mut()).await;
         let took = begun.elapsed();
         stops += usize::from(took >= STOP);
-        let is_forgiven = took >= STOP && stops <= MOST_STOPS;
+        let is_forgiven = took >= STOP && stops <= MAX_STOPS;
         left = left.saturating_sub(if is_forgiven { STEP } else { took });
         if ended.is_ok() || left.is_zero() || !in_runtime() {
             return ended;

@@ -115,7 +115,7 @@ impl Hold {
 
     /// Judges the hold, and does nothing about it.
     pub(crate) fn glance(&self, reading: Reading) -> Judgement {
-        self.state.lock().judge(reading)
+        self.state.lock().glance(reading)
     }
 
     /// The lease under the hold.

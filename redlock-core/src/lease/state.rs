@@ -114,7 +114,7 @@ impl HoldState {
     }
 
     /// Judges the hold by the clock, and changes nothing.
-    pub(super) fn judge(&self, reading: Reading) -> Judgement {
+    pub(super) fn glance(&self, reading: Reading) -> Judgement {
         let (phase, end) = self.phase_at(reading);
         phase.judgement(end.since(reading.now))
     }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`request`], [`turns`], [`fronts`] | the request, and its turns in the queues of this process: one for each key |
 //! | [`attempt`] | asks all nodes at once; [`fence`]: numbers with the grant |
-//! | [`waiting`], [`circumstances`], [`target`] | what a waiting client does next, by how it came to wait and what it waits for (pure) |
+//! | [`waiting`], [`wait_terms`], [`target`] | what a waiting client does next, by how it came to wait and what it waits for (pure) |
 //! | [`chance`], [`reporting`] | waits for a chance, step by step; what it says to the queue between clients, and what the answers change |
 //! | [`retries`], [`distrust`] | what counts as a retry; attempts that the queue misled (pure) |
 //! | [`looking`] | a request that tries once looks at the queue first |
@@ -15,7 +15,6 @@
 mod attempt;
 mod barrier;
 mod chance;
-mod circumstances;
 mod distrust;
 mod fence;
 mod fronts;
@@ -39,6 +38,7 @@ mod target;
 mod testing;
 mod turns;
 mod unclaimed;
+mod wait_terms;
 mod waiting;
 
 use std::{sync::Arc, time::Duration};
@@ -46,7 +46,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::pending;
 use tracing::Instrument;
 
-use self::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
+use self::{fronts::Fronts, request::Request, retries::Chance, wait_terms::Pause};
 use crate::{
     client::Client,
     clock::{Moment, Reading},

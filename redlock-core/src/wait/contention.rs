@@ -16,7 +16,7 @@ const MEMORY: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How often a client that only tries looks whether the turn of another client is still out, within the time of a turn.
-const LOOKS: u32 = 8;
+const LOOKS_PER_TURN: u32 = 8;
 
 /// The known state of locks, by their keys. Each note of any lock removes expired entries (rule 18).
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl Contention {
     /// Notes that a node has shown a lock for which no client waits in the queue, and that a client has its turn: it
     /// has the lock, or was not fast enough and comes back. A turn that began now would end at `until`.
     pub(super) fn turn_is_out(&mut self, key: &Arc<str>, now: Moment, until: Moment) {
-        let looked_until = now + until.since(now) / LOOKS;
+        let looked_until = now + until.since(now) / LOOKS_PER_TURN;
         let turn = self.turn(key, now).unwrap_or(now).max(looked_until);
         self.add(key, now, turn);
         if let Some(contended) = self.known.get_mut(key) {

@@ -2,7 +2,7 @@
 //!
 //! - [`mod@queue`]: the tasks of one client that want one resource stand in a queue. Only the first
 //!   talks to the nodes, and a released lock passes to the next task as it is. [`queues`] are those of
-//!   all resources. [`waiter`] is a task that stands there, [`wants`] what it asks of the queue, and [`failed_attempt`]
+//!   all resources. [`queued_task`] is a task that stands there, [`wants`] what it asks of the queue, and [`failed_attempt`]
 //!   the outcome that the waiters behind the first get.
 //! - [`turn`]: a place in the queue and a turn. A task that goes away passes them on.
 //! - [`entry`]: a place in the queue between clients. One node keeps that queue, the queue node: [`mod@queue_node`] says
@@ -40,6 +40,7 @@ mod pushes;
 mod queue;
 mod queue_node;
 mod queue_position;
+mod queued_task;
 mod queues;
 mod readers;
 mod renewals;
@@ -47,7 +48,6 @@ mod shown_turn;
 #[cfg(test)]
 mod tests;
 mod turn;
-mod waiter;
 mod wants;
 
 pub(crate) use deletes::delete;

@@ -10,7 +10,7 @@ use std::{
 use super::{
     failed_attempt::FailedAttempt,
     pace::{MIN_PAUSE, Streak},
-    waiter::{Hurry, Waiter},
+    queued_task::{Hurry, QueuedTask},
     wants::{NoTurn, Wants},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     pub(super) occupant: Occupant,
-    pub(super) waiting: VecDeque<Arc<Waiter<T>>>,
+    pub(super) waiting: VecDeque<Arc<QueuedTask<T>>>,
     /// Waiters that try only once have come since such waiters were answered last. Long queues seldom have any.
     has_single_tries: bool,
     /// When the request joined that is the front now, or was the last front.
@@ -73,14 +73,14 @@ impl<T> Queue<T> {
     }
 
     /// Takes a waiter in, with this many before it.
-    pub(super) fn take_in(&mut self, waiter: &Arc<Waiter<T>>, ahead: usize) {
+    pub(super) fn take_in(&mut self, waiter: &Arc<QueuedTask<T>>, ahead: usize) {
         self.has_single_tries |= waiter.wants.tries_once;
         self.waiting.insert(ahead, Arc::clone(waiter));
     }
 
     /// Takes a waiter out, if it is there. The waiters stand roughly in the order in which they came, and a crowd may
     /// leave in any order: the search begins near the expected place.
-    pub(super) fn take_out(&mut self, waiter: &Arc<Waiter<T>>) {
+    pub(super) fn take_out(&mut self, waiter: &Arc<QueuedTask<T>>) {
         let near = self.waiting.partition_point(|other| other.since < waiter.since);
         let mut places = (near..self.waiting.len()).chain((0..near).rev());
         if let Some(place) = places.find(|place| Arc::ptr_eq(&self.waiting[*place], waiter)) {
@@ -224,7 +224,7 @@ mod tests {
         let waiter = |wait| {
             let options = LockOptions::new().wait(wait);
             let terms = redlock.client().settings.terms(&options).unwrap();
-            Waiter::<()>::new(Wants::new(&terms, false), Moment::ORIGIN)
+            QueuedTask::<()>::new(Wants::new(&terms, false), Moment::ORIGIN)
         };
         let mut queue = Queue::new(false, Moment::ORIGIN);
         let [first, last] = [Duration::from_secs(1); 2].map(waiter);
@@ -257,7 +257,7 @@ mod tests {
         let terms = redlock.client().settings.terms(&LockOptions::new()).unwrap();
         let waiter = |since| {
             let since = Moment::ORIGIN + Duration::from_millis(since);
-            Waiter::<()>::new(Wants::new(&terms, false), since)
+            QueuedTask::<()>::new(Wants::new(&terms, false), since)
         };
         let sinces = [30, 5, 5, 1, 9, 9, 2, 30, 7, 8];
         for gone in 0..sinces.len() {

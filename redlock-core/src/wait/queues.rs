@@ -23,8 +23,8 @@ use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
     queue::{Occupant, Queue},
+    queued_task::{Hurry, QueuedTask},
     turn::{Front, PendingTurn},
-    waiter::{Hurry, Waiter},
     wants::{NoTurn, Wants},
 };
 use crate::{
@@ -167,7 +167,7 @@ impl Queues {
     }
 
     /// Gives a place up. Returns what a waiter without a turn is told.
-    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter<Front>>) -> NoTurn {
+    pub(super) fn leave(&self, key: &str, waiter: &Arc<QueuedTask<Front>>) -> NoTurn {
         self.locked(key, |inner| {
             let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
             queue.take_out(waiter);
@@ -295,7 +295,7 @@ impl Inner {
     ) -> bool {
         let Self { by_key, wakes, .. } = self;
         let Some(queue) = by_key.get_mut(&lease.claim.key) else { return false };
-        let suits = |next: &Arc<Waiter<Front>>| next.wants.fits(lease, clock);
+        let suits = |next: &Arc<QueuedTask<Front>>| next.wants.fits(lease, clock);
         if !queue.is_held_by(id)
             || !queue.streak.may_go_on(clock.now)
             || !queue.waiting.front().is_some_and(suits)
@@ -363,7 +363,7 @@ impl Inner {
         if queue.waiters() >= owner.max_waiters {
             return Joined::Refused(queue.no_room());
         }
-        let waiter = Waiter::new(wants, now);
+        let waiter = QueuedTask::new(wants, now);
         queue.take_in(&waiter, queue.waiting.len());
         if wants.hurries(queue.pace) {
             self.wakes.extend(queue.hurry().tell());

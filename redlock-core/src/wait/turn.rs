@@ -5,8 +5,8 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
+    queued_task::QueuedTask,
     queues::Queues,
-    waiter::Waiter,
     wants::{NoTurn, Wants},
 };
 use crate::{
@@ -22,13 +22,17 @@ pub(crate) type Turn = Result<Front, NoTurn>;
 pub(crate) struct PendingTurn {
     queues: Arc<Queues>,
     key: Arc<str>,
-    waiter: Arc<Waiter<Front>>,
+    waiter: Arc<QueuedTask<Front>>,
     /// The place is no longer in the queue, and its turn was taken.
     gone: bool,
 }
 
 impl PendingTurn {
-    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>, waiter: Arc<Waiter<Front>>) -> Self {
+    pub(super) fn new(
+        queues: &Arc<Queues>,
+        key: &Arc<str>,
+        waiter: Arc<QueuedTask<Front>>,
+    ) -> Self {
         Self { queues: Arc::clone(queues), key: Arc::clone(key), waiter, gone: false }
     }
 

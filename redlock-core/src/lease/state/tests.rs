@@ -98,7 +98,7 @@ fn an_extension_prolongs_a_lock_that_does_not_renew_itself() {
 #[test]
 fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
     let mut held = held();
-    assert_eq!(held.state.judge(reading(1000, SECOND)), DOUBTFUL);
+    assert_eq!(held.state.glance(reading(1000, SECOND)), DOUBTFUL);
     assert_eq!(held.state.phase, Phase::Held);
     held.judge(reading(1000, SECOND));
     assert_eq!(held.state.phase, Phase::Doubtful { renewal_sent: None });

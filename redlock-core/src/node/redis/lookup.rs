@@ -24,7 +24,7 @@ type Resolve = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 /// The lookups of one node that are under way.
 pub(super) struct Lookups {
     resolve: Box<Resolve>,
-    under_way: Mutex<BTreeMap<Arc<str>, Shared<oneshot::Receiver<Resolved>>>>,
+    in_flight: Mutex<BTreeMap<Arc<str>, Shared<oneshot::Receiver<Resolved>>>>,
 }
 
 /// A lookup that is under way until this is dropped, however it ends.
@@ -35,7 +35,7 @@ struct Lookup {
 
 impl Drop for Lookup {
     fn drop(&mut self) {
-        self.all.under_way.lock().remove(&self.host);
+        self.all.in_flight.lock().remove(&self.host);
     }
 }
 
@@ -47,7 +47,7 @@ impl Lookups {
     fn with(
         resolve: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { resolve: Box::new(resolve), under_way: Mutex::default() })
+        Arc::new(Self { resolve: Box::new(resolve), in_flight: Mutex::default() })
     }
 
     /// The addresses of this host. Dropping the future leaves the lookup to the next one.
@@ -73,12 +73,12 @@ impl Lookups {
     fn join(self: &Arc<Self>, host: &str) -> Shared<oneshot::Receiver<Resolved>> {
         let (tell, told) = oneshot::channel();
         let (lookup, told) = {
-            let mut under_way = self.under_way.lock();
-            if let Some(told) = under_way.get(host) {
+            let mut in_flight = self.in_flight.lock();
+            if let Some(told) = in_flight.get(host) {
                 return told.clone();
             }
             let (host, told) = (Arc::<str>::from(host), told.shared());
-            under_way.insert(Arc::clone(&host), told.clone());
+            in_flight.insert(Arc::clone(&host), told.clone());
             (Lookup { all: Arc::clone(self), host }, told)
         };
         // Not under the lock: a runtime that has ended drops the lookup at once.
@@ -129,7 +129,7 @@ mod tests {
         answer.send(Err(io::Error::other("no such host"))).unwrap();
         let asked_anew = timeout(LIMIT, lookups.find("h", 1)).await.unwrap();
         assert_eq!(asked_anew, Err("cannot resolve h: no such host".to_owned()));
-        assert!(lookups.under_way.lock().is_empty());
+        assert!(lookups.in_flight.lock().is_empty());
     }
 
     #[tokio::test]
@@ -139,6 +139,6 @@ mod tests {
         let none = Lookups::with(|host| panic!("{host} was looked up"));
         assert_eq!(none.find("::1", 7).await, Ok(vec!["[::1]:7".parse().unwrap()]));
         assert!(none.find("h", 7).await.is_err());
-        assert!(none.under_way.lock().is_empty(), "a lookup that panics is over");
+        assert!(none.in_flight.lock().is_empty(), "a lookup that panics is over");
     }
 }

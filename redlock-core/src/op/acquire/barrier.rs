@@ -157,9 +157,9 @@ mod tests {
         Redlock, Restarts,
         node::{Command, intercepted::silent},
         op::acquire::{
-            circumstances::Pause,
             retries::Chance,
             testing::{first_request, terms},
+            wait_terms::Pause,
         },
         options::LockOptions,
         testing::nodes,

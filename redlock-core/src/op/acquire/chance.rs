@@ -1,4 +1,4 @@
-//! Waits for a chance to get the lock, as [`Waiting`] says: reports to the queue between clients
+//! Waits for a chance to get the lock, as [`WaitPlan`] says: reports to the queue between clients
 //! ([`super::reporting`]), watches the lock on all nodes, and sleeps.
 
 use std::{sync::Arc, time::Duration};
@@ -7,11 +7,11 @@ use futures_util::future::pending;
 
 use super::{
     barrier::Barrier,
-    circumstances::Pause,
     request::Request,
     retries::Chance,
     unclaimed::unclaimed,
-    waiting::{Conclusion, Step, Surroundings, Waiting, WatchState},
+    wait_terms::Pause,
+    waiting::{Conclusion, Snapshot, Step, WaitPlan, WatchState},
 };
 use crate::{
     error::LockError,
@@ -46,16 +46,16 @@ impl Request<'_> {
             // A set was told to ask while it waited for another of its locks.
             self.watch = None;
         }
-        let given = self.circumstances(&pause, front.entry.is_some());
+        let given = self.wait_terms(&pause, front.entry.is_some());
         let has_quorum = pause.has_quorum();
         self.queue_up(front, &key, &given, has_quorum)?;
         if has_quorum && pause.last == Some(Chance::Turn) {
             // Readers may have taken the lock in its turn, and would take it in the next one, too.
             self.raise_barrier(&key, front.place(), true)?;
         }
-        let mut waiting = Waiting::new(given, front.entry.is_some());
+        let mut waiting = WaitPlan::new(given, front.entry.is_some());
         loop {
-            let around = self.surroundings(front);
+            let around = self.snapshot(front);
             if let Some(barriers) = &mut self.barriers {
                 // No node tells this client that the writer before it has gone, and that readers have come.
                 let is_deaf = around.watch == WatchState::Unarmed;
@@ -117,12 +117,12 @@ impl Request<'_> {
         &mut self,
         event: Event,
         front: &mut Front,
-        waiting: &mut Waiting,
+        waiting: &mut WaitPlan,
     ) -> Result<Option<Chance>, LockError> {
         match event {
             Event::Notified => Ok(Some(Chance::Notified)),
             Event::Hurried => {
-                let around = self.surroundings(front);
+                let around = self.snapshot(front);
                 if around.in_queue && !waiting.may_ask(&around) {
                     front.refuses_single_tries();
                     return Ok(None);
@@ -171,7 +171,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    fn surroundings(&self, front: &Front) -> Surroundings {
+    fn snapshot(&self, front: &Front) -> Snapshot {
         let follows_lock = front.entry.as_ref().is_some_and(|entry| entry.follows_lock());
         let watch = match &self.watch {
             None if follows_lock => WatchState::QueueNode,
@@ -179,7 +179,7 @@ impl Request<'_> {
             Some(watch) if watch.is_armed() => WatchState::Armed,
             Some(_) => WatchState::Unarmed,
         };
-        Surroundings {
+        Snapshot {
             now: self.now(),
             in_queue: front.entry.is_some(),
             watch,

@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Granted,
-    circumstances::Pause,
     fronts::Fronts,
     request::Request,
     retries::Chance,
     testing::{permit_request, terms},
+    wait_terms::Pause,
 };
 use crate::{
     LockError, LockGuard, LockHandle, MemoryNode, Redlock, Released, Restarts,

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    circumstances::{Circumstances, Pause},
     request::Request,
     retries::Chance,
-    waiting::{Conclusion, Reported, Waiting},
+    wait_terms::{Pause, WaitTerms},
+    waiting::{Conclusion, QueueAnswer, WaitPlan},
 };
 use crate::{
     clock::Moment,
@@ -22,7 +22,7 @@ impl Request<'_> {
         &mut self,
         front: &mut Front,
         key: &Arc<str>,
-        given: &Circumstances,
+        given: &WaitTerms,
         has_quorum: bool,
     ) -> Result<(), LockError> {
         if !has_quorum {
@@ -69,7 +69,7 @@ impl Request<'_> {
         &mut self,
         end: Moment,
         front: &mut Front,
-        waiting: &mut Waiting,
+        waiting: &mut WaitPlan,
     ) -> Result<Conclusion, LockError> {
         let left = end.since(self.now());
         timeout(left, self.report(front, waiting)).await.unwrap_or(Ok(Conclusion::Wait))
@@ -79,7 +79,7 @@ impl Request<'_> {
     async fn report(
         &mut self,
         front: &mut Front,
-        waiting: &mut Waiting,
+        waiting: &mut WaitPlan,
     ) -> Result<Conclusion, LockError> {
         let before = front.entry.as_mut().and_then(|entry| entry.take_signal());
         if before == Some(Signal::Turn) {
@@ -113,7 +113,7 @@ impl Request<'_> {
         // A report forgets the other signals, too: its answer shows the same.
         let signal = entry.and_then(|entry| entry.take_signal());
         signal.into_iter().for_each(|signal| self.heard(front, signal));
-        Ok(waiting.reported(&Reported {
+        Ok(waiting.reported(&QueueAnswer {
             now: self.now(),
             report,
             signal,

@@ -13,7 +13,7 @@ use std::{convert::Infallible, ops::Range, time::Duration};
 
 use futures_util::future::{join, join_all, pending};
 
-use super::{circumstances::Pause, fronts::Fronts, request::Request, retries::Chance};
+use super::{fronts::Fronts, request::Request, retries::Chance, wait_terms::Pause};
 use crate::{
     clock::Moment,
     error::LockError,

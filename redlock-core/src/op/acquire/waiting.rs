@@ -8,15 +8,15 @@ mod news;
 
 use std::time::Duration;
 
-pub(super) use self::news::{Conclusion, Reported, Step, Surroundings, WatchState};
-use super::{circumstances::Circumstances, distrust::Distrust, retries::Chance};
+pub(super) use self::news::{Conclusion, QueueAnswer, Snapshot, Step, WatchState};
+use super::{distrust::Distrust, retries::Chance, wait_terms::WaitTerms};
 use crate::{
     clock::Moment,
     wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
 };
 
 /// A client watches the lock when more reports in a row than this were not answered in time.
-const MOST_UNANSWERED: u32 = 2;
+const MAX_UNANSWERED: u32 = 2;
 
 /// A queue that does not move.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,8 @@ struct StandsStill {
 
 /// A client that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    given: Circumstances,
+pub(super) struct WaitPlan {
+    given: WaitTerms,
     /// The place in the queue. `None` before the first answer, and without a queue.
     position: Option<QueuePosition>,
     /// How often in a row the queue node has not answered in time.
@@ -49,9 +49,9 @@ pub(super) struct Waiting {
     trusts_queue_node: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(given: Circumstances, in_queue: bool) -> Self {
-        let Circumstances { begun, round_trip, is_split, was_misled, was_set_refused, .. } = given;
+impl WaitPlan {
+    pub(super) fn new(given: WaitTerms, in_queue: bool) -> Self {
+        let WaitTerms { begun, round_trip, is_split, was_misled, was_set_refused, .. } = given;
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
         // would notify between the release and the `SET`s of the next client, and the two clients
         // would split the votes.
@@ -80,13 +80,13 @@ impl Waiting {
     /// Whether no other client is known to be before this one. A crowd whose first reports come at once must
     /// not watch: its node is too busy to answer, and answers soon.
     fn is_front(&self) -> bool {
-        let is_patient = (1..=MOST_UNANSWERED).contains(&self.unanswered);
+        let is_patient = (1..=MAX_UNANSWERED).contains(&self.unanswered);
         self.known_position().map_or(!is_patient, |position| position.ahead == 0)
     }
 
     /// The position in the queue. The node may have dropped the entry when it has not answered for long.
     fn known_position(&self) -> Option<QueuePosition> {
-        self.position.filter(|_| self.unanswered <= MOST_UNANSWERED)
+        self.position.filter(|_| self.unanswered <= MAX_UNANSWERED)
     }
 
     /// Whether other clients are known to be before this one, which watch the lock.
@@ -96,16 +96,15 @@ impl Waiting {
 
     /// Whether the client may ask at the end of its time, or for a request behind it that tries only once. Requests
     /// that wait for a short time, or not at all, would take all turns of a client that is far away.
-    pub(super) fn may_ask(&self, around: &Surroundings) -> bool {
+    pub(super) fn may_ask(&self, around: &Snapshot) -> bool {
         let has_turn_to_leave =
             around.turn_of_others.is_some() || around.now < self.leaves_turn_until;
         (self.is_front() || self.position.is_none()) && !has_turn_to_leave
     }
 
-    pub(super) fn next(&mut self, around: &Surroundings) -> Step {
-        let Surroundings { now, in_queue, watch, turn_of_others } = *around;
-        let Circumstances { begun, end, round_trip, pace, polls, asks_again, target, .. } =
-            self.given;
+    pub(super) fn next(&mut self, around: &Snapshot) -> Step {
+        let Snapshot { now, in_queue, watch, turn_of_others } = *around;
+        let WaitTerms { begun, end, round_trip, pace, polls, asks_again, target, .. } = self.given;
         let is_front = self.is_front();
         if now >= end {
             return Step::End(if self.may_ask(around) { Chance::Due } else { Chance::Behind });
@@ -173,9 +172,9 @@ impl Waiting {
     }
 
     /// Draws the conclusion from the answer of the queue to a report.
-    pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
-        let Reported { now, report, signal, turn_of_others, distrust, .. } = *reported;
-        let Circumstances { begun, round_trip, is_split, was_misled, target, .. } = self.given;
+    pub(super) fn reported(&mut self, reported: &QueueAnswer) -> Conclusion {
+        let QueueAnswer { now, report, signal, turn_of_others, distrust, .. } = *reported;
+        let WaitTerms { begun, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
         self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
         match report {
@@ -183,7 +182,7 @@ impl Waiting {
             Report::NoQueue => self.position = None,
             // Soon, and less and less often.
             Report::Unanswered => {
-                let times = self.unanswered.saturating_sub(MOST_UNANSWERED).max(1);
+                let times = self.unanswered.saturating_sub(MAX_UNANSWERED).max(1);
                 let pause = grace(round_trip).saturating_mul(times);
                 self.report_at = now + pause.min(REFRESH);
             }
@@ -244,8 +243,8 @@ impl Waiting {
 
     /// Notes that the lock is free although so many clients are before this one. Returns whether all of them
     /// have had the time to take it.
-    fn stands_still_for_long(&mut self, ahead: u64, reported: &Reported) -> bool {
-        let Reported { now, distrust, .. } = *reported;
+    fn stands_still_for_long(&mut self, ahead: u64, reported: &QueueAnswer) -> bool {
+        let QueueAnswer { now, distrust, .. } = *reported;
         let known = self.stands_still.filter(|it| it.ahead.is_none_or(|it| it == ahead));
         let since = known.map_or(now, |it| it.since);
         self.stands_still = Some(StandsStill { ahead: Some(ahead), since });
@@ -267,16 +266,16 @@ impl Waiting {
     }
 
     /// Whether the queue node tells enough of the holder.
-    fn is_trusted(&self, reported: &Reported) -> bool {
-        let Reported { report, has_pushes, .. } = *reported;
+    fn is_trusted(&self, reported: &QueueAnswer) -> bool {
+        let QueueAnswer { report, has_pushes, .. } = *reported;
         let is_renewed = matches!(report, Report::At(position) if position.is_renewed);
-        let Circumstances { is_split, was_misled, target, .. } = self.given;
+        let WaitTerms { is_split, was_misled, target, .. } = self.given;
         target.queue_node_suffices() && has_pushes && is_renewed && !is_split && !was_misled
     }
 
     /// When the next report is due.
-    fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
-        let Circumstances { round_trip, target, .. } = self.given;
+    fn refresh(&self, position: QueuePosition, reported: &QueueAnswer) -> Duration {
+        let WaitTerms { round_trip, target, .. } = self.given;
         let QueuePosition { ahead, left, .. } = position;
         let refresh = if reported.has_pushes {
             REFRESH

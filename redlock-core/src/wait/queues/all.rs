@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Inner, Queues};
 use crate::{
     clock::Moment,
-    wait::{queue::Queue, readers::lock_of, turn::Front, waiter::Waiter, wants::NoTurn},
+    wait::{queue::Queue, queued_task::QueuedTask, readers::lock_of, turn::Front, wants::NoTurn},
 };
 
 /// The requests of this client for one lock that have no lock yet.
@@ -27,7 +27,7 @@ impl Queues {
                 inner.closed = true;
                 let mut wakes = Vec::new();
                 for queue in inner.in_order() {
-                    let closed = |it: Arc<Waiter<Front>>| it.give(Err(NoTurn::Closed));
+                    let closed = |it: Arc<QueuedTask<Front>>| it.give(Err(NoTurn::Closed));
                     wakes.extend(queue.waiting.drain(..).filter_map(closed));
                 }
                 inner.wakes = wakes;

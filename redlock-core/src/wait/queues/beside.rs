@@ -11,9 +11,9 @@ use crate::{
     clock::Moment,
     wait::{
         failed_attempt::FailedAttempt,
+        queued_task::QueuedTask,
         readers::{lock_of, queue_of_one},
         turn::{Front, PendingTurn, Standing},
-        waiter::Waiter,
         wants::{NoTurn, Wants},
     },
 };
@@ -62,7 +62,7 @@ impl Queues {
                 }
                 Occupied(entry) => entry.into_mut(),
             };
-            let waiter = Waiter::new(wants, since);
+            let waiter = QueuedTask::new(wants, since);
             let place = queue.waiting.partition_point(|it| it.since <= since);
             queue.take_in(&waiter, place);
             Joined::Waiting(PendingTurn::new(self, queue_name, waiter))
@@ -78,7 +78,7 @@ impl Queues {
         count: usize,
         standing: Option<Standing>,
     ) {
-        let suits = |next: &Waiter<Front>| standing.is_none_or(|it| next.since <= it.joined);
+        let suits = |next: &QueuedTask<Front>| standing.is_none_or(|it| next.since <= it.joined);
         for _ in 0..count {
             let now = self.nodes().clock.now();
             let Some(turn) = self.alone(&queue_of_one(lock_of(queue_name)), now) else { return };
@@ -90,7 +90,7 @@ impl Queues {
 
     /// How many of the next tasks in this queue, of so many at most, are content with a permit as this request gets it.
     pub(crate) fn served_with(&self, queue_name: &str, wants: Wants, most: usize) -> usize {
-        let suits = |next: &&Arc<Waiter<Front>>| next.wants.shares_permits_with(&wants);
+        let suits = |next: &&Arc<QueuedTask<Front>>| next.wants.shares_permits_with(&wants);
         let count = |it: &mut Queue<_>| it.waiting.iter().take(most).take_while(suits).count();
         self.with_queue(queue_name, count).unwrap_or_default()
     }
@@ -108,7 +108,7 @@ impl Queues {
         &self,
         queue_name: &str,
         turn: Front,
-        suits: impl FnOnce(&Waiter<Front>) -> bool,
+        suits: impl FnOnce(&QueuedTask<Front>) -> bool,
     ) -> Option<Front> {
         self.locked(queue_name, |inner| {
             let Some(queue) = inner.by_key.get_mut(queue_name) else { return Some(turn) };

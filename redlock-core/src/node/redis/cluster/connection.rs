@@ -25,7 +25,7 @@ use crate::{
 
 /// How often the cluster is looked at when nothing seems to have changed. A master that is cut off
 /// from the others serves its clients for a while, and does not tell.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time between two looks when something has changed. Each command that has to wait for a look
 /// asks for one.
@@ -151,7 +151,7 @@ impl Driver {
         loop {
             let pause = self.looker.jittered(backoff.pause());
             let complete = self.members.lock().is_complete();
-            let next = if complete { looked + LOOK } else { tried + pause };
+            let next = if complete { looked + LOOK_INTERVAL } else { tried + pause };
             let hurried = tokio::select! {
                 biased;
                 () = self.drive(true) => true,

@@ -122,7 +122,7 @@ fn a_slot_sits_out_until_no_client_goes_on_with_its_former_master() {
     let Looker { limit, span, .. } = &*cluster.looker;
     // Of two looks, each asks and connects.
     let two_looks = 2 * (*limit + *limit);
-    assert!(*span >= context.sits_out + connection::LOOK + two_looks, "{span:?}");
+    assert!(*span >= context.sits_out + connection::LOOK_INTERVAL + two_looks, "{span:?}");
     let node = crate::Node::cluster(["redis://127.0.0.1:1"]);
     crate::Redlock::builder().nodes([node]).connect_timeout(Duration::MAX).build().unwrap();
 }

@@ -10,7 +10,7 @@ use crate::{
 
 /// What a client has at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::op::acquire) struct Surroundings {
+pub(in crate::op::acquire) struct Snapshot {
     pub(in crate::op::acquire) now: Moment,
     /// The client stands in the queue between clients.
     pub(in crate::op::acquire) in_queue: bool,
@@ -32,7 +32,7 @@ pub(in crate::op::acquire) enum WatchState {
 
 /// The answer of the queue to a report.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::op::acquire) struct Reported {
+pub(in crate::op::acquire) struct QueueAnswer {
     pub(in crate::op::acquire) now: Moment,
     pub(in crate::op::acquire) report: Report,
     /// A push that came before the answer. It says more than the answer: the lock reads as free also when

@@ -18,7 +18,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// Waits from 0 to 10 s, and polls every 150 ms.
-const GIVEN: Circumstances = Circumstances {
+const GIVEN: WaitTerms = WaitTerms {
     begun: Moment::ORIGIN,
     end: Moment::NEVER,
     round_trip: ROUND_TRIP,
@@ -34,13 +34,13 @@ const GIVEN: Circumstances = Circumstances {
 
 const PERMIT: Target = Target::Permit { was_refused_in_queue: true, had_turn: false };
 
-fn waiting(in_queue: bool) -> Waiting {
-    Waiting::new(Circumstances { end: at(10_000), ..GIVEN }, in_queue)
+fn waiting(in_queue: bool) -> WaitPlan {
+    WaitPlan::new(WaitTerms { end: at(10_000), ..GIVEN }, in_queue)
 }
 
 /// The surroundings of a client that stands in the queue, while no other client has its turn.
-fn kept(now: u64, watch: WatchState) -> Surroundings {
-    Surroundings { now: at(now), in_queue: true, watch, turn_of_others: None }
+fn kept(now: u64, watch: WatchState) -> Snapshot {
+    Snapshot { now: at(now), in_queue: true, watch, turn_of_others: None }
 }
 
 fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
@@ -54,8 +54,8 @@ fn renewed(ahead: u64, left: u64) -> Option<QueuePosition> {
 }
 
 /// An answer at 1 ms from a node that pushes.
-fn answer(position: Option<QueuePosition>) -> Reported {
-    Reported {
+fn answer(position: Option<QueuePosition>) -> QueueAnswer {
+    QueueAnswer {
         now: at(1),
         report: position.map_or(Report::NoQueue, Report::At),
         signal: None,
@@ -68,12 +68,12 @@ fn answer(position: Option<QueuePosition>) -> Reported {
 }
 
 /// No answer in time, at 51 ms.
-fn no_answer() -> Reported {
-    Reported { now: at(51), report: Report::Unanswered, ..answer(None) }
+fn no_answer() -> QueueAnswer {
+    QueueAnswer { now: at(51), report: Report::Unanswered, ..answer(None) }
 }
 
 /// Where the client stands: no queue, or a place in it after one report.
-fn after(position: Option<QueuePosition>) -> Waiting {
+fn after(position: Option<QueuePosition>) -> WaitPlan {
     let mut waiting = waiting(position.is_some());
     if position.is_some() {
         assert_eq!(waiting.reported(&answer(position)), Conclusion::Wait);
@@ -126,27 +126,24 @@ fn the_next_step() {
         (second(), refresh, Unwatched, Step::Report),
     ] {
         let in_queue = !waiting.joins();
-        let around = Surroundings { now: at(now), in_queue, watch, turn_of_others: None };
+        let around = Snapshot { now: at(now), in_queue, watch, turn_of_others: None };
         assert_eq!(waiting.next(&around), step, "{waiting:?} at {now}: {watch:?}");
     }
-    let late =
-        Surroundings { now: at(10_000), in_queue: false, watch: Armed, turn_of_others: None };
+    let late = Snapshot { now: at(10_000), in_queue: false, watch: Armed, turn_of_others: None };
     assert_eq!(second().next(&late), Step::End(Chance::Behind));
     // While another client has its turn, neither the end nor a poll is a chance.
     let turn_of_others = Some(at(10_050));
-    let yields = Surroundings { turn_of_others, ..late };
+    let yields = Snapshot { turn_of_others, ..late };
     assert_eq!(front().next(&yields), Step::End(Chance::Behind));
     // It has just been told that it is next: another client has its turn, and has not used it yet.
     let mut told = front();
     assert_eq!(told.told(Signal::Next, at(9950)), None);
     assert_eq!(told.next(&late), Step::End(Chance::Behind));
-    let later = Surroundings { now: at(9950 + 108), ..late };
+    let later = Snapshot { now: at(9950 + 108), ..late };
     assert_eq!(told.next(&later), Step::End(Chance::Due));
-    let unarmed =
-        Surroundings { now: at(150), watch: Unarmed, turn_of_others: Some(at(180)), ..late };
+    let unarmed = Snapshot { now: at(150), watch: Unarmed, turn_of_others: Some(at(180)), ..late };
     assert_eq!(without().next(&unarmed), sleep(180, 100));
-    let joining =
-        Surroundings { now: at(0), in_queue: true, watch: Unwatched, turn_of_others: None };
+    let joining = Snapshot { now: at(0), in_queue: true, watch: Unwatched, turn_of_others: None };
     assert_eq!(waiting(true).next(&joining), Step::Report);
 }
 
@@ -168,7 +165,7 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
     }
     let mut waiting = waiting(true);
     waiting.reported(&no_answer());
-    let turn = Reported { signal: Some(Signal::Turn), ..no_answer() };
+    let turn = QueueAnswer { signal: Some(Signal::Turn), ..no_answer() };
     assert_eq!(waiting.reported(&turn), Conclusion::End(Chance::Turn));
     assert_eq!(waiting.told(Signal::Next, at(60)), None);
     let around = |now| kept(now, WatchState::None);
@@ -181,9 +178,9 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
 #[test]
 fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
     let around = |now| kept(now, WatchState::None);
-    let given = Circumstances { end: at(150), ..GIVEN };
-    let mut waiting = Waiting::new(given, true);
-    for _ in 0..MOST_UNANSWERED {
+    let given = WaitTerms { end: at(150), ..GIVEN };
+    let mut waiting = WaitPlan::new(given, true);
+    for _ in 0..MAX_UNANSWERED {
         waiting.reported(&no_answer());
         assert_eq!(waiting.next(&around(60)), Step::Sleep { until: at(150), quiet: ms(0) });
         assert_eq!(waiting.next(&around(150)), Step::End(Chance::Due));
@@ -194,7 +191,7 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
     waiting.reported(&answer(place(1, Some(5000))));
     assert!(waiting.is_behind(), "others watch");
     // The entry goes with the reports that do not get there, and no release gives it the turn any more.
-    for _ in 0..MOST_UNANSWERED {
+    for _ in 0..MAX_UNANSWERED {
         waiting.reported(&no_answer());
         assert!(waiting.is_behind() && waiting.next(&around(60)) != Step::Watch);
     }
@@ -205,19 +202,19 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
 
 #[test]
 fn a_split_vote_is_watched_at_once() {
-    let mut waiting = Waiting::new(Circumstances { is_split: true, ..GIVEN }, true);
+    let mut waiting = WaitPlan::new(WaitTerms { is_split: true, ..GIVEN }, true);
     waiting.reported(&answer(place(0, Some(5000))));
     let around = kept(1, WatchState::None);
     assert_eq!(waiting.next(&around), Step::Watch);
     waiting.watching(at(1));
-    let unarmed = Surroundings { now: at(150), watch: WatchState::Unarmed, ..around };
+    let unarmed = Snapshot { now: at(150), watch: WatchState::Unarmed, ..around };
     assert_eq!(waiting.next(&unarmed), Step::Sleep { until: at(151), quiet: ms(0) });
 }
 
 #[test]
 fn what_follows_from_an_answer_of_the_queue() {
-    let yields = |answer| Reported { turn_of_others: Some(at(150)), ..answer };
-    let told = |signal, answer: Reported| Reported { signal: Some(signal), ..answer };
+    let yields = |answer| QueueAnswer { turn_of_others: Some(at(150)), ..answer };
+    let told = |signal, answer: QueueAnswer| QueueAnswer { signal: Some(signal), ..answer };
     for (answer, conclusion, report_at) in [
         (answer(None), Conclusion::LeaveQueue, 0),
         (answer(place(0, None)), Conclusion::End(Chance::Free), 0),
@@ -250,7 +247,7 @@ fn without_pushes_the_first_in_the_queue_look_more_often() {
         let mut waiting = waiting(true);
         let answer = answer(place(ahead, left));
         let turn_of_others = Some(at(150));
-        let answer = Reported { has_pushes, has_watch, turn_of_others, ..answer };
+        let answer = QueueAnswer { has_pushes, has_watch, turn_of_others, ..answer };
         assert_eq!(waiting.reported(&answer), Conclusion::Wait);
         assert_eq!(waiting.report_at, at(report_at), "{answer:?}");
     }
@@ -262,7 +259,8 @@ fn without_pushes_the_next_look_is_after_another_pause_each_time() {
     let mut waiting = waiting(true);
     for (now, pause) in [(1, 150), (151, 120), (271, 101)] {
         let answer = answer(place(0, Some(5000)));
-        let answer = Reported { now: at(now), has_pushes: false, looks_after: ms(pause), ..answer };
+        let answer =
+            QueueAnswer { now: at(now), has_pushes: false, looks_after: ms(pause), ..answer };
         assert_eq!(waiting.reported(&answer), Conclusion::Wait);
         assert_eq!(waiting.report_at, at(now + pause));
     }
@@ -275,20 +273,18 @@ fn a_watch_waits_for_the_turn_unless_the_last_attempt_was_refused_for_another_re
     for (given, in_queue, begins) in [
         (GIVEN, true, later),
         (GIVEN, false, Duration::ZERO),
-        (Circumstances { is_split: true, ..GIVEN }, true, Duration::ZERO),
-        (Circumstances { was_misled: true, ..GIVEN }, true, Duration::ZERO),
-        (Circumstances { was_set_refused: true, ..GIVEN }, true, Duration::ZERO),
+        (WaitTerms { is_split: true, ..GIVEN }, true, Duration::ZERO),
+        (WaitTerms { was_misled: true, ..GIVEN }, true, Duration::ZERO),
+        (WaitTerms { was_set_refused: true, ..GIVEN }, true, Duration::ZERO),
     ] {
-        assert_eq!(Waiting::new(given, in_queue).watch_at, GIVEN.begun + begins, "{given:?}");
+        assert_eq!(WaitPlan::new(given, in_queue).watch_at, GIVEN.begun + begins, "{given:?}");
     }
 }
 
 #[test]
 fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
-    for given in
-        [Circumstances { is_split: true, ..GIVEN }, Circumstances { was_misled: true, ..GIVEN }]
-    {
-        let mut waiting = Waiting::new(given, true);
+    for given in [WaitTerms { is_split: true, ..GIVEN }, WaitTerms { was_misled: true, ..GIVEN }] {
+        let mut waiting = WaitPlan::new(given, true);
         let free = answer(place(0, None));
         assert_eq!(waiting.reported(&free), Conclusion::Wait);
         assert_eq!(waiting.reported(&free), Conclusion::End(Chance::Free));
@@ -302,15 +298,15 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
     {
         let mut distrust = Distrust::default();
         (0..in_vain).for_each(|_| distrust.asks(Chance::StandsStill));
-        let free = |now| Reported { now: at(now), distrust, ..answer(place(ahead, None)) };
-        let mut waiting = Waiting::new(GIVEN, true);
+        let free = |now| QueueAnswer { now: at(now), distrust, ..answer(place(ahead, None)) };
+        let mut waiting = WaitPlan::new(GIVEN, true);
         assert_eq!(waiting.reported(&free(1)), Conclusion::Wait, "the front may be asking");
         assert_eq!(waiting.report_at, at(1 + pause.min(1500)));
         // A push from another node had it look early.
         assert_eq!(waiting.reported(&free(100)), Conclusion::Wait);
         assert_eq!(waiting.reported(&free(1 + pause)), Conclusion::End(Chance::StandsStill));
         // The queue may have moved in between.
-        let mut moved = Waiting::new(GIVEN, true);
+        let mut moved = WaitPlan::new(GIVEN, true);
         assert_eq!(moved.reported(&free(1)), Conclusion::Wait);
         assert_eq!(moved.told(Signal::Moved, at(1 + pause)), None);
         assert_eq!(moved.reported(&free(1 + pause)), Conclusion::Wait);
@@ -319,7 +315,7 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
     let mut near = after(place(2, Some(5000)));
     assert_eq!(near.told(Signal::Near, at(50)), None);
     for (now, report_at) in [(159, 50 + 216), (267, 0)] {
-        let free = Reported { now: at(now), ..answer(place(1, None)) };
+        let free = QueueAnswer { now: at(now), ..answer(place(1, None)) };
         let asks = report_at == 0;
         let stands_still = Conclusion::End(Chance::StandsStill);
         let conclusion = if asks { stands_still } else { Conclusion::Wait };
@@ -333,7 +329,7 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
         assert_eq!(waiting.reported(&held), Conclusion::Wait, "another client took it");
     }
     for ahead in [9, 8, 7, 6] {
-        let free = Reported { now: at(10_000 - ahead * 1000), ..answer(place(ahead, None)) };
+        let free = QueueAnswer { now: at(10_000 - ahead * 1000), ..answer(place(ahead, None)) };
         assert_eq!(waiting.reported(&free), Conclusion::Wait, "the queue moves on");
     }
 }
@@ -352,13 +348,13 @@ fn a_queue_that_has_moved_is_joined_at_once() {
 #[test]
 fn the_front_watches_all_nodes_only_where_the_queue_node_may_not_know() {
     let held = answer(renewed(0, 5000));
-    let follows = |given, reports: &[Reported]| {
-        let mut waiting = Waiting::new(Circumstances { end: at(90_000), ..given }, true);
+    let follows = |given, reports: &[QueueAnswer]| {
+        let mut waiting = WaitPlan::new(WaitTerms { end: at(90_000), ..given }, true);
         for report in reports {
             assert_eq!(waiting.reported(report), Conclusion::Wait);
         }
         let now = waiting.watch_at.max(reports.last().unwrap().now);
-        let around = |watch| Surroundings { now, in_queue: true, watch, turn_of_others: None };
+        let around = |watch| Snapshot { now, in_queue: true, watch, turn_of_others: None };
         let unwatched = waiting.next(&around(WatchState::None));
         // A client that follows the lock begins to watch as soon as that is not enough.
         let following = waiting.next(&around(WatchState::QueueNode));
@@ -368,11 +364,11 @@ fn the_front_watches_all_nodes_only_where_the_queue_node_may_not_know() {
     assert!(follows(GIVEN, &[held]));
     assert!(!follows(GIVEN, &[held, answer(place(0, Some(2000)))]), "it is late");
     assert!(!follows(GIVEN, &[held, no_answer()]), "the node may hang");
-    let unheard = Reported { has_pushes: false, ..held };
+    let unheard = QueueAnswer { has_pushes: false, ..held };
     assert!(!follows(GIVEN, &[unheard]), "it pushes nothing");
-    assert!(!follows(Circumstances { is_split: true, ..GIVEN }, &[held]));
-    assert!(!follows(Circumstances { was_misled: true, ..GIVEN }, &[held]));
-    let reader = Circumstances { target: Target::Part, ..GIVEN };
+    assert!(!follows(WaitTerms { is_split: true, ..GIVEN }, &[held]));
+    assert!(!follows(WaitTerms { was_misled: true, ..GIVEN }, &[held]));
+    let reader = WaitTerms { target: Target::Part, ..GIVEN };
     assert!(!follows(reader, &[held]), "it would ask at each report");
 }
 

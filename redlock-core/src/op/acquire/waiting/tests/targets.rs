@@ -5,10 +5,10 @@ use super::*;
 /// A waiter for a permit asks its queue, which tells of all permits. A watch tells of one.
 #[test]
 fn a_waiter_for_a_permit_watches_only_without_a_queue() {
-    let given = Circumstances { target: PERMIT, end: at(10_000), ..GIVEN };
-    let mut waiting = Waiting::new(given, true);
+    let given = WaitTerms { target: PERMIT, end: at(10_000), ..GIVEN };
+    let mut waiting = WaitPlan::new(given, true);
     assert_eq!(waiting.reported(&answer(place(0, Some(5000)))), Conclusion::Wait);
-    let around = |now, in_queue| Surroundings {
+    let around = |now, in_queue| Snapshot {
         now: at(now),
         in_queue,
         watch: WatchState::None,
@@ -17,7 +17,7 @@ fn a_waiter_for_a_permit_watches_only_without_a_queue() {
     let until = at(1 + 1500);
     assert_eq!(waiting.next(&around(1400, true)), Step::Sleep { until, quiet: ms(0) });
     assert_eq!(waiting.next(&around(1501, true)), Step::Report);
-    assert_eq!(Waiting::new(given, false).next(&around(0, false)), Step::Watch);
+    assert_eq!(WaitPlan::new(given, false).next(&around(0, false)), Step::Watch);
 }
 
 /// The answer of the queue tells of one permit, and another one may be free.
@@ -26,17 +26,15 @@ fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
     for (was_refused_in_queue, first) in
         [(false, Conclusion::End(Chance::Free)), (true, Conclusion::Wait)]
     {
-        let given = Circumstances {
-            target: Target::Permit { was_refused_in_queue, had_turn: false },
-            ..GIVEN
-        };
+        let given =
+            WaitTerms { target: Target::Permit { was_refused_in_queue, had_turn: false }, ..GIVEN };
         let front = answer(place(0, Some(5000)));
-        let mut waiting = Waiting::new(given, true);
+        let mut waiting = WaitPlan::new(given, true);
         assert_eq!(waiting.reported(&front), first, "{was_refused_in_queue}");
         assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Again));
-        let later = Reported { now: at(150), ..front };
+        let later = QueueAnswer { now: at(150), ..front };
         assert_eq!(waiting.reported(&later), Conclusion::End(Chance::Due), "it is a retry");
-        let mut behind = Waiting::new(given, true);
+        let mut behind = WaitPlan::new(given, true);
         for _ in 0..3 {
             assert_eq!(behind.reported(&answer(place(1, None))), Conclusion::Wait);
         }
@@ -46,26 +44,26 @@ fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
 /// A reader may have the lock while others have it.
 #[test]
 fn a_reader_asks_although_the_lock_is_taken() {
-    let given = Circumstances { target: Target::Part, end: at(10_000), ..GIVEN };
+    let given = WaitTerms { target: Target::Part, end: at(10_000), ..GIVEN };
     let taken = answer(place(0, Some(5000)));
-    let mut waiting = Waiting::new(given, true);
+    let mut waiting = WaitPlan::new(given, true);
     assert_eq!(waiting.reported(&taken), Conclusion::Wait, "it was refused just now");
     assert_eq!(waiting.reported(&taken), Conclusion::End(Chance::Again));
-    let later = Reported { now: at(150), ..taken };
+    let later = QueueAnswer { now: at(150), ..taken };
     assert_eq!(waiting.reported(&later), Conclusion::End(Chance::Due), "it is a retry");
     assert_eq!(waiting.told(Signal::Next, at(50)), Some(Chance::Turn));
-    let mut behind = Waiting::new(given, true);
+    let mut behind = WaitPlan::new(given, true);
     for _ in 0..3 {
         assert_eq!(behind.reported(&answer(place(2, Some(5000)))), Conclusion::Wait);
     }
     assert_eq!(behind.told(Signal::Near, at(50)), None);
-    let taken = |now| Reported { now: at(now), ..answer(place(2, Some(5000))) };
+    let taken = |now| QueueAnswer { now: at(now), ..answer(place(2, Some(5000))) };
     assert_eq!(
         behind.reported(&taken(157)),
         Conclusion::Wait,
         "those before it may be about to share it"
     );
-    let mut behind = Waiting::new(given, true);
+    let mut behind = WaitPlan::new(given, true);
     behind.told(Signal::Near, at(50));
     assert_eq!(
         behind.reported(&taken(158)),
@@ -83,13 +81,13 @@ fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
         (Target::Part, Step::End(Chance::Due)),
         (PERMIT, Step::End(Chance::Due)),
     ] {
-        let given = Circumstances { target, end: at(10_000), ..GIVEN };
-        let around = Surroundings {
+        let given = WaitTerms { target, end: at(10_000), ..GIVEN };
+        let around = Snapshot {
             now: at(1500),
             in_queue: false,
             watch: WatchState::Armed,
             turn_of_others: None,
         };
-        assert_eq!(Waiting::new(given, false).next(&around), step, "{target:?}");
+        assert_eq!(WaitPlan::new(given, false).next(&around), step, "{target:?}");
     }
 }

@@ -8,15 +8,15 @@ fn no_watch_begins_before_a_free_lock_in_the_turn_of_another_client() {
     for (left, watches_at) in [(None, 50), (Some(5000), 14)] {
         let mut waiting = waiting(true);
         let turn_of_others = Some(at(50));
-        waiting.reported(&Reported { turn_of_others, ..answer(place(0, left)) });
-        let around = |now| Surroundings { turn_of_others, ..kept(now, WatchState::None) };
+        waiting.reported(&QueueAnswer { turn_of_others, ..answer(place(0, left)) });
+        let around = |now| Snapshot { turn_of_others, ..kept(now, WatchState::None) };
         let begins = (1..200).find(|now| waiting.next(&around(*now)) == Step::Watch);
         assert_eq!(begins, Some(watches_at), "{left:?}");
     }
     // It was told that it is next, which counts for longer.
     let mut waiting = waiting(true);
     assert_eq!(waiting.told(Signal::Next, at(1)), None);
-    waiting.reported(&Reported {
+    waiting.reported(&QueueAnswer {
         now: at(2),
         turn_of_others: Some(at(50)),
         ..answer(place(0, None))
@@ -33,7 +33,7 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
     assert_eq!(
-        waiting.reported(&Reported { now: at(159), ..answer(place(0, Some(5000))) }),
+        waiting.reported(&QueueAnswer { now: at(159), ..answer(place(0, Some(5000))) }),
         Conclusion::Wait
     );
     assert_eq!(waiting.next(&around(159)), Step::Watch);
@@ -47,7 +47,7 @@ fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
     let around = |now| kept(now, WatchState::None);
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
-    assert_eq!(waiting.reported(&Reported { now: at(159), ..no_answer() }), Conclusion::Wait);
+    assert_eq!(waiting.reported(&QueueAnswer { now: at(159), ..no_answer() }), Conclusion::Wait);
     let sleeps = Step::Sleep { until: at(159 + 108), quiet: ms(0) };
     assert_eq!(waiting.next(&around(159)), sleeps, "a watch is for the front");
     assert!(waiting.is_behind());

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A task that waits for a turn `T`, which is given under the lock of the queues.
-pub(super) struct Waiter<T> {
+pub(super) struct QueuedTask<T> {
     pub(super) wants: Wants,
     /// When the request joined the queue.
     pub(super) since: Moment,
@@ -25,13 +25,13 @@ pub(super) struct Waiter<T> {
     task: AtomicWaker,
 }
 
-impl<T> fmt::Debug for Waiter<T> {
+impl<T> fmt::Debug for QueuedTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
     }
 }
 
-impl<T> Waiter<T> {
+impl<T> QueuedTask<T> {
     pub(super) fn new(wants: Wants, since: Moment) -> Arc<Self> {
         Arc::new(Self { wants, since, turn: Mutex::default(), task: AtomicWaker::new() })
     }

@@ -29,7 +29,7 @@ impl Pause<'_> {
 
 /// The circumstances in which a client begins to wait for one lock. They stay as they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Circumstances {
+pub(super) struct WaitTerms {
     pub(super) begun: Moment,
     /// When the client stops waiting.
     pub(super) end: Moment,
@@ -54,7 +54,7 @@ pub(super) struct Circumstances {
     pub(super) target: Target,
 }
 
-impl Circumstances {
+impl WaitTerms {
     /// The reason for an attempt that is made after this long, because it is time. Before `polls` is over, the attempt
     /// does not count as a retry.
     pub(super) fn time_to_ask(&self, after: Duration) -> Chance {
@@ -63,7 +63,7 @@ impl Circumstances {
 }
 
 impl Request<'_> {
-    pub(super) fn circumstances(&self, pause: &Pause<'_>, in_queue: bool) -> Circumstances {
+    pub(super) fn wait_terms(&self, pause: &Pause<'_>, in_queue: bool) -> WaitTerms {
         let Pause { end, failure, last, .. } = *pause;
         let target = if self.permits.is_some() {
             let was_refused_in_queue = failure.is_some() && in_queue;
@@ -83,7 +83,7 @@ impl Request<'_> {
         let deaf_for = self.wake_backoff.deaf_for(round_trip, asks_after);
         // The request for a set waits at one lock after the other in one pause, and is deaf once.
         let since = pause.begun;
-        let mut given = Circumstances {
+        let mut given = WaitTerms {
             begun,
             end,
             round_trip,
