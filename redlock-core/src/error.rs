@@ -317,6 +317,13 @@ pub enum NodeErrorKind {
     Twin,
 }
 
+impl NodeErrorKind {
+    /// Whether it says no more than that there is no connection.
+    pub(crate) fn is_unreached(self) -> bool {
+        matches!(self, Self::Down | Self::Disconnected)
+    }
+}
+
 /// The longest text of a server, or of the application's own code, that becomes part of a reason, in characters.
 pub(crate) const MAX_REASON: usize = 240;
 

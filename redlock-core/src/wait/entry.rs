@@ -12,10 +12,13 @@
 mod ahead;
 mod leaving;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
-    pace::{COMES_BACK, LIFE},
+    pace::{COMES_BACK, DECLINED, LIFE},
     pushes::{Signal, Wake},
     queue_node::queue_node_except,
     queue_position::QueuePosition,
@@ -67,8 +70,8 @@ pub(crate) struct Entry {
     /// The nodes that are listened to: those in `asked`, and those that could not be reached when the entry moved or was
     /// cut off. Any of them may become the queue node.
     heard: Vec<usize>,
-    /// The nodes that have refused to take the entry, and would refuse it again.
-    declined: BTreeSet<usize>,
+    /// The nodes that have refused to take the entry, and until when each would refuse it again.
+    declined: BTreeMap<usize, Moment>,
     /// When the client came to the queue.
     pub(super) joined: Moment,
     /// The node that gave it the turn: the entry is out of the queue there already.
@@ -121,7 +124,7 @@ impl Entry {
             asked: Vec::new(),
             taken: BTreeSet::new(),
             heard: Vec::new(),
-            declined: BTreeSet::new(),
+            declined: BTreeMap::new(),
             joined: nodes.clock.now(),
             turn_from: None,
             had_turn: false,
@@ -165,14 +168,14 @@ impl Entry {
     /// Joins the queue, or reports that the waiter is alive.
     pub(crate) async fn report(&mut self) -> Report {
         let mut refused = Vec::new();
-        let mut may_be_taken = false;
+        let (mut may_be_taken, mut is_cut_off) = (false, true);
         loop {
             // A node that comes back, or is first reached after the waiter has joined, keeps the
             // queue from then on. An entry that stayed where it is would be the front of a separate
             // queue, ahead of all clients that joined since.
             let Some(node) = self.queue_node(&refused) else {
                 // A node that cannot be reached keeps the entry for as long as it lives.
-                let may_be_taken = may_be_taken || self.is_cut_off();
+                let may_be_taken = self.was_cut_off(is_cut_off) || may_be_taken;
                 return if may_be_taken { Report::Unanswered } else { Report::NoQueue };
             };
             if self.node != Some(node) {
@@ -199,10 +202,13 @@ impl Entry {
                 Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
                 Err(error) => {
                     refused.push(node);
-                    if error.cause == Cause::Passing || is_unreached(error.kind) {
+                    // The node may have no connection that pushes to this waiter.
+                    self.reports = 0;
+                    is_cut_off &= error.kind.is_unreached();
+                    if error.kind.is_unreached() || error.cause != Cause::Other {
                         may_be_taken = true;
                     } else if error.kind == NodeErrorKind::Server {
-                        self.declined.insert(node);
+                        self.declined.insert(node, self.nodes.clock.now() + DECLINED);
                     }
                 }
             }
@@ -212,28 +218,28 @@ impl Entry {
     /// The queue node now. A node that has refused the entry before is not asked each time:
     /// the entry stays where it is.
     fn queue_node(&self, refused: &[usize]) -> Option<usize> {
-        let Self { nodes, claim, declined, node, .. } = self;
+        let Self { nodes, claim, node, .. } = self;
         let stays = node
             .filter(|it| !refused.contains(it) && nodes.get(*it).is_some_and(NodeHandle::is_up));
         let best = queue_node_except(nodes, &claim.key, refused)?;
-        Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
+        Some(stays.filter(|_| self.has_declined(best)).unwrap_or(best))
     }
 
-    /// Whether no node can be reached.
-    fn is_cut_off(&mut self) -> bool {
-        let is_cut_off = !self.nodes.iter().any(NodeHandle::is_up);
-        if is_cut_off {
-            self.hear_of(None);
-            self.cut_off_at = Some(self.nodes.clock.now());
-        }
-        is_cut_off
+    /// Whether this node has refused the entry, and would refuse it again.
+    fn has_declined(&self, node: usize) -> bool {
+        self.declined.get(&node).is_some_and(|until| self.nodes.clock.now() < *until)
     }
 
     /// Whether there is no quorum because the connections to all nodes were lost at once, and are not back yet. A
-    /// client that is back soon takes its place again. Without a node, it could tell none that it leaves.
-    pub(crate) fn was_cut_off(&mut self) -> bool {
+    /// client that is back soon takes its place again. Without a node, it could tell none that it leaves. `is_cut_off`
+    /// if nothing that was asked could be reached: a cluster is connected while any member is.
+    pub(crate) fn was_cut_off(&mut self, is_cut_off: bool) -> bool {
         let now = self.nodes.clock.now();
-        self.is_cut_off() || self.cut_off_at.is_some_and(|at| now < at + COMES_BACK)
+        if is_cut_off || !self.nodes.iter().any(NodeHandle::is_up) {
+            self.hear_of(None);
+            self.cut_off_at = Some(now);
+        }
+        self.cut_off_at.is_some_and(|at| now < at + COMES_BACK)
     }
 
     /// Whether an error of this kind says that the node has much to do, and no more than that.
@@ -359,7 +365,7 @@ impl Entry {
 
     /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.
     pub(crate) fn is_declined(&self) -> bool {
-        self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
+        self.nodes.iter().enumerate().all(|(node, _)| self.has_declined(node))
     }
 }
 
@@ -369,9 +375,4 @@ fn is_refused(answer: &Result<Reply, NodeError>) -> bool {
         Ok(reply) => !matches!(reply, Reply::Queued { .. }),
         Err(error) => !error.may_have_run,
     }
-}
-
-/// Whether an error of this kind says no more than that there is no connection.
-fn is_unreached(kind: NodeErrorKind) -> bool {
-    matches!(kind, NodeErrorKind::Down | NodeErrorKind::Disconnected)
 }

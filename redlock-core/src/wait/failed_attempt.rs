@@ -58,6 +58,11 @@ impl FailedAttempt {
         self.no_quorum && self.was_asked
     }
 
+    /// Whether each of so many nodes, or of the members of a cluster that were asked, could not be reached.
+    pub(crate) fn is_cut_off(&self, nodes: usize) -> bool {
+        self.nodes.len() == nodes && self.nodes.iter().all(|it| it.kind.is_unreached())
+    }
+
     /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0

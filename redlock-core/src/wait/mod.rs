@@ -53,7 +53,9 @@ mod wants;
 pub(crate) use deletes::delete;
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
-pub(crate) use pace::{MIN_PAUSE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after};
+pub(crate) use pace::{
+    DECLINED, MIN_PAUSE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after,
+};
 pub(crate) use pushes::Signal;
 pub(crate) use queue_node::{permit_node, queue_node};
 pub(crate) use queue_position::QueuePosition;

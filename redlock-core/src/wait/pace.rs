@@ -31,6 +31,10 @@ pub(super) const LIFE: Duration = Duration::from_secs(5);
 /// other. The pauses between two tries to connect are shorter.
 pub(super) const COMES_BACK: Duration = Duration::from_secs(1);
 
+/// How long a node that has refused an entry is not asked again for its sake, and how long a request that every node
+/// has refused does not try to join a queue. A server may log each refusal.
+pub(crate) const DECLINED: Duration = Duration::from_secs(30);
+
 /// How long a waiter may take to use its turn, where a quorum answers within `round_trip`. Learning
 /// of the turn and asking takes one and a half round trips. After that the next waiter checks
 /// whether the lock is still free, and the client that released it may take it again.

@@ -15,7 +15,7 @@ pub(crate) struct Wants {
     /// The request wants one of so many permits.
     permits: Option<u32>,
     /// The request wants the lock as one of its readers, each of which has a lease of its own.
-    shared: bool,
+    pub(super) shared: bool,
     /// The request wants several keys, and no lease of a hold before has the same.
     is_set: bool,
     /// The request wants a fencing token.

@@ -18,11 +18,8 @@ use crate::{
     op::watch::watch,
     runtime::check_runtime,
     timer::sleep,
-    wait::{Front, Signal},
+    wait::{DECLINED, Front, Signal},
 };
-
-/// How long a request does not try to join a queue after every node has refused it. A server may log each refusal.
-const DECLINED: Duration = Duration::from_secs(30);
 
 /// The events that end the sleep of a waiting client.
 enum Event {
@@ -48,7 +45,7 @@ impl Request<'_> {
         }
         let given = self.wait_terms(&pause, front.entry.is_some());
         let has_quorum = pause.has_quorum();
-        self.queue_up(front, &key, &given, has_quorum)?;
+        self.queue_up(front, &key, &given, pause.failure)?;
         if has_quorum && pause.last == Some(Chance::Turn) {
             // Readers may have taken the lock in its turn, and would take it in the next one, too.
             self.raise_barrier(&key, front.place(), true)?;

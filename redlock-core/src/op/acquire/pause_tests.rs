@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Redlock,
+    error::{NodeError, NodeErrorKind},
     options::LockOptions,
     testing::nodes,
     wait::{FailedAttempt, queue_node},
@@ -71,5 +72,36 @@ async fn only_an_attempt_that_a_quorum_answered_ends_the_deafness() {
         let _ = timeout(Duration::ZERO, request.pause(&mut fronts, Some(&failure))).await;
         let is_deaf = !request.wake_backoff.deaf_for(MINUTE, MINUTE).is_zero();
         assert_eq!(is_deaf, !ends, "{failure:?}");
+    }
+}
+
+/// A cluster is connected while any member is. A client that cannot reach the member of its slot keeps its place.
+#[tokio::test(start_paused = true)]
+async fn a_request_keeps_its_place_if_nothing_that_it_has_asked_can_be_reached() {
+    use NodeErrorKind::{Disconnected, Down, Timeout};
+    let nodes = nodes(3);
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().nodes(&nodes).build().unwrap());
+    let _held = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let client = ours.client();
+    let terms = terms(client, &LockOptions::new().wait(MINUTE));
+    for (kinds, no_quorum, stays) in [
+        (&[Down, Down, Disconnected][..], true, true),
+        (&[Down, Down, Timeout], true, false),
+        // The attempt ended before the third node was heard.
+        (&[Down, Down], true, false),
+        (&[Timeout], false, true),
+    ] {
+        let (mut request, front) = first_request(client, &terms);
+        let mut fronts = Fronts::one(front);
+        let refused = FailedAttempt::full();
+        let _ = timeout(MINUTE / 60, request.pause(&mut fronts, Some(&refused))).await;
+        let place = |fronts: &Fronts| fronts.first.entry.as_ref().map(|entry| entry.place());
+        assert_ne!(place(&fronts).unwrap(), 0);
+        let failed = |kind: &NodeErrorKind| NodeError::new(&"n".into(), *kind, "gone");
+        let nodes = kinds.iter().map(failed).collect();
+        let failure = FailedAttempt { no_quorum, nodes, was_asked: true, granted: 0 };
+        let _ = timeout(Duration::ZERO, request.pause(&mut fronts, Some(&failure))).await;
+        assert_eq!(place(&fronts).is_some(), stays, "{failure:?}");
     }
 }

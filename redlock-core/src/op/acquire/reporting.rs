@@ -13,7 +13,7 @@ use crate::{
     error::LockError,
     metrics, telemetry,
     timer::timeout,
-    wait::{Entry, Front, Report, Signal, grace},
+    wait::{Entry, FailedAttempt, Front, Report, Signal, grace},
 };
 
 impl Request<'_> {
@@ -23,11 +23,12 @@ impl Request<'_> {
         front: &mut Front,
         key: &Arc<str>,
         given: &WaitTerms,
-        has_quorum: bool,
+        failure: Option<&FailedAttempt>,
     ) -> Result<(), LockError> {
-        if !has_quorum {
+        if let Some(failure) = failure.filter(|it| it.no_quorum) {
+            let is_cut_off = failure.is_cut_off(self.client.nodes.len());
             // A client without a quorum must not hold up the other clients, unless it has one again in a moment.
-            if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off()) {
+            if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off(is_cut_off)) {
                 entry.leave_to_others();
             }
             // It must not hold up readers either: a node that gives it no vote would still raise its barrier.

@@ -32,6 +32,7 @@ impl Entry {
             match question.try_answer() {
                 Some(Ok(Reply::Queued { place, .. })) => self.place = place,
                 Some(answer) => {
+                    self.reports = 0;
                     if is_new && is_refused(&answer) {
                         self.taken.remove(&question.node());
                     }

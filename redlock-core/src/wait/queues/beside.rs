@@ -78,7 +78,10 @@ impl Queues {
         count: usize,
         standing: Option<Standing>,
     ) {
-        let suits = |next: &QueuedTask<Front>| standing.is_none_or(|it| next.since <= it.joined);
+        // A lock may have the name of this queue, and writers that wait for it.
+        let suits = |next: &QueuedTask<Front>| {
+            next.wants.shared && standing.is_none_or(|it| next.since <= it.joined)
+        };
         for _ in 0..count {
             let now = self.nodes().clock.now();
             let Some(turn) = self.alone(&queue_of_one(lock_of(queue_name)), now) else { return };

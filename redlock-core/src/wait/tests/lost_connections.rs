@@ -1,7 +1,14 @@
 //! What becomes of the waiters when the connections to the nodes are lost while the holder lives.
 
+use std::{future::ready, sync::atomic::AtomicBool};
+
 use super::*;
-use crate::{Restarts::Trusted, sync::Mutex};
+use crate::{
+    Restarts::Trusted,
+    error::{NodeError, NodeErrorKind},
+    node::intercepted::intercepted,
+    sync::Mutex,
+};
 
 /// Clients with the usual pauses, which are connected.
 async fn clients(nodes: &[MemoryNode], count: usize) -> Vec<Redlock> {
@@ -61,6 +68,50 @@ async fn waiters_whose_connections_are_lost_keep_their_order_and_their_places() 
         drop(guard);
         join_all(tasks).await.into_iter().for_each(Result::unwrap);
         assert_eq!(*served.0.lock(), [1, 2, 3, 4, 5, 6, 7, 8], "{count} nodes, {lasts} ms");
+    }
+}
+
+/// A cluster stays connected while one of its masters is away. Its pushes are lost with that connection.
+#[tokio::test(start_paused = true)]
+async fn waiters_for_a_slot_whose_master_is_away_keep_their_order_and_their_places() {
+    let times = [20, 200, 1000, 3000, 4000];
+    // A front watches the lock of a holder that does not renew it, and follows that of another one.
+    for (extends, lasts) in [true, false].into_iter().flat_map(|it| times.map(|ms| (it, ms))) {
+        let is_away = Arc::new(AtomicBool::new(false));
+        let node = {
+            let is_away = Arc::clone(&is_away);
+            intercepted("n", move |sender, _, commands| {
+                if !is_away.load(SeqCst) {
+                    return sender.send(commands);
+                }
+                let error = NodeError::new(&"n".into(), NodeErrorKind::Down, "a member is away");
+                ready(vec![Err(error); commands.len()]).boxed()
+            })
+        };
+        let builder = || Redlock::builder().restarts(Trusted).wait(5 * MINUTE);
+        let clients: Vec<_> = (0..9).map(|_| builder().over(vec![node.clone()])).collect();
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let guard = clients[0].lock("r").auto_extend(extends).await.unwrap();
+        let served = Served::default();
+        let mut tasks = Vec::new();
+        for (number, client) in clients.iter().enumerate().skip(1).take(6) {
+            tasks.push(served.waits(number, client).await);
+        }
+        sleep(2000 * MS).await;
+        is_away.store(true, SeqCst);
+        let missed = || clients.iter().for_each(|it| it.client().nodes[0].watchers().missed());
+        missed();
+        sleep(lasts * MS).await;
+        is_away.store(false, SeqCst);
+        sleep(1500 * MS).await;
+        for (number, client) in clients.iter().enumerate().skip(7) {
+            tasks.push(served.waits(number, client).await);
+        }
+        drop(guard);
+        join_all(tasks).await.into_iter().for_each(Result::unwrap);
+        assert_eq!(*served.0.lock(), [1, 2, 3, 4, 5, 6, 7, 8], "{extends} {lasts} ms");
     }
 }
 

@@ -49,7 +49,7 @@ async fn a_turn_behind_one_that_was_in_vain_is_taken_after_a_pause() {
             // A client that is cut off for a moment keeps its place.
             nodes.iter().for_each(MemoryNode::stop);
             sleep(SECOND / 100).await;
-            assert!(front.entry.as_mut().unwrap().was_cut_off());
+            assert!(front.entry.as_mut().unwrap().was_cut_off(false));
             nodes.iter().for_each(MemoryNode::start);
         }
         let mut fronts = Fronts::one(front);

@@ -86,6 +86,54 @@ async fn waiters_keep_their_places_while_the_queue_node_refuses_for_a_moment() {
     }
 }
 
+/// Its login lapses, or it is a replica for a moment. A release gives the turn on that node, and on no other one.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_comes_back_to_a_node_that_has_refused_it() {
+    for (cause, comes_back) in
+        [(Cause::Login, 2000), (Cause::Replica, 2000), (Cause::Other, 32_000)]
+    {
+        let refuses = Arc::new(AtomicBool::new(false));
+        let refused = Err(error(NodeErrorKind::Server, cause));
+        let mut nodes = vec![refusing(&refuses, refused)];
+        nodes.extend(self::nodes(2).iter().map(MemoryNode::spec));
+        let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.clone()));
+        for client in [&holder, &ours] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let name = (0..100).map(|it| format!("r-{it}")).find(|name| {
+            let nodes = &ours.client().nodes;
+            queue_node(nodes, &format!("redlock:{name}")) == Some(0)
+        });
+        let name = name.unwrap();
+        let guard = holder.lock(&*name).await.unwrap();
+        refuses.store(true, SeqCst);
+        let front = tokio::spawn(ours.lock(&*name).wait(MINUTE).into_future());
+        sleep(2000 * MS).await;
+        refuses.store(false, SeqCst);
+        sleep(comes_back * MS).await;
+        assert_eq!(holder.inspect(&*name).await.unwrap().waiting().len(), 1, "{cause:?}");
+        drop(guard);
+        drop(timeout(50 * MS, front).await.unwrap().unwrap().unwrap());
+    }
+}
+
+/// It is as with a master of a cluster that is away for a moment, while the other masters are there.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_was_not_sent_is_made_up_for() {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let node = refusing(&refuses, Err(error(NodeErrorKind::Down, Cause::Other)));
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(vec![node.clone()]));
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry_of(&ours, 1);
+    refuses.store(true, SeqCst);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    refuses.store(false, SeqCst);
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    drop(guard);
+    assert_eq!(timeout(50 * MS, entry.signal()).await, Ok(Signal::Turn), "it does not listen");
+}
+
 /// It has had no turn. Two clients would ask for the lock at once, and split the votes.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_no_queue_has_taken_passes_no_turn_on() {
