@@ -20,6 +20,11 @@ pub(crate) trait Connector: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// The fingerprint of the node, where it may change under one connection. `None` where the identity tells it.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
+
     /// What an operator should know about the node at this moment, beside what its identity tells. Each
     /// is one line.
     fn advice(&self) -> Vec<Arc<str>> {

@@ -54,7 +54,7 @@ impl NodeHandle {
 
     /// The process that it has last reached, by its fingerprint. 0 if that is unknown.
     pub(crate) fn process(&self) -> u64 {
-        self.shared().process.load(Ordering::Acquire)
+        self.shared().process()
     }
 
     /// Since when it has reached that process. The origin if it has never reached another one.

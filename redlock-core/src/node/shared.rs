@@ -74,7 +74,7 @@ pub(super) struct Shared {
     /// A client of this node has had a quorum.
     pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
-    pub(super) process: AtomicU64,
+    process: AtomicU64,
     /// The moment at which it first answered here, in nanoseconds. Zero if it is the process of the first contact, and
     /// gave no reason for suspicion.
     pub(super) process_since: AtomicU64,
@@ -148,6 +148,14 @@ impl Shared {
         let before = self.process.swap(fingerprint, Ordering::AcqRel);
         if before != fingerprint && (before != 0 || suspicion.is_some()) {
             self.process_since.store(now.as_nanos(), Ordering::Release);
+        }
+    }
+
+    /// The fingerprint of the process that answered last; zero if it is unknown.
+    pub(super) fn process(&self) -> u64 {
+        match self.process.load(Ordering::Acquire) {
+            0 => 0,
+            process => self.connector.fingerprint().unwrap_or(process),
         }
     }
 

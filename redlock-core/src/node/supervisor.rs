@@ -265,8 +265,7 @@ mod tests {
         drop(redlock.lock("warm").await.unwrap());
         let shared = redlock.client().nodes[0].shared();
         let identity = Identity { run_id: Some("other".into()), ..Identity::default() };
-        let known =
-            || (shared.process.load(Ordering::Acquire), shared.tells.load(Ordering::Acquire));
+        let known = || (shared.process(), shared.tells.load(Ordering::Acquire));
         let before = known();
         let admitted = (fnv1a(b"other"), !before.1);
         for is_current in [false, true] {

@@ -91,11 +91,12 @@ impl Watchers {
         self.of(key).into_iter().filter_map(|(node, it)| it.changed_here(node)).collect()
     }
 
-    /// Tells all listeners that changes of their keys may not have been reported.
-    pub(crate) fn missed(&self) {
+    /// Tells the listeners that changes of these keys may not have been reported.
+    pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) {
         let all: Vec<_> = {
             let listeners = self.listeners.lock();
-            let each = listeners.iter().flat_map(|(key, registered)| {
+            let meant = listeners.iter().filter(|(key, _)| is_meant(key));
+            let each = meant.flat_map(|(key, registered)| {
                 registered
                     .iter()
                     .map(|(node, listener)| (Arc::clone(key), *node, Arc::clone(listener)))

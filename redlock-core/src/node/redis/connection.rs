@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     batch::Batch,
-    exchange::{Exchange, Pushed},
+    exchange::Exchange,
     transport::{CloseReason, RUNTIME_ENDED},
 };
 use crate::{
@@ -126,12 +126,7 @@ impl Channel {
             (exchange.drive(cx), exchange.take_pushed())
         };
         if let Some((watchers, pushed)) = pushed {
-            for told in pushed {
-                match told {
-                    Pushed::Key(key) => watchers.changed(&key),
-                    Pushed::All => watchers.missed(),
-                }
-            }
+            pushed.into_iter().for_each(|it| it.tell(&watchers));
         }
         polled
     }

@@ -92,6 +92,16 @@ pub(super) enum Pushed {
     All,
 }
 
+impl Pushed {
+    /// Tells the listeners, with nothing locked.
+    pub(super) fn tell(self, watchers: &Watchers) {
+        match self {
+            Self::Key(key) => watchers.changed(&key),
+            Self::All => watchers.missed(|_| true),
+        }
+    }
+}
+
 impl Exchange {
     pub(super) fn new(setup: Setup) -> Self {
         let Setup { node, transport, close_reason, watchers, mutes, abilities, wait, is_member } =

@@ -325,7 +325,7 @@ async fn a_push_that_may_have_been_lost_is_no_turn() {
     drop(ours.lock("warm").await.unwrap());
     let mut entry = entry(&ours);
     position(&mut entry).await;
-    ours.client().nodes[queue_node_of(&ours)].watchers().missed();
+    ours.client().nodes[queue_node_of(&ours)].watchers().missed(|_| true);
     assert_eq!(entry.signal().await, Signal::Moved);
     assert!(!entry.has_turn());
 }

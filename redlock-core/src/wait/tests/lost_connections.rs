@@ -101,7 +101,8 @@ async fn waiters_for_a_slot_whose_master_is_away_keep_their_order_and_their_plac
         }
         sleep(2000 * MS).await;
         is_away.store(true, SeqCst);
-        let missed = || clients.iter().for_each(|it| it.client().nodes[0].watchers().missed());
+        let missed =
+            || clients.iter().for_each(|it| it.client().nodes[0].watchers().missed(|_| true));
         missed();
         sleep(lasts * MS).await;
         is_away.store(false, SeqCst);

@@ -17,7 +17,7 @@ use crate::{
     node::{
         Command, Connection, Remaining, Reply, Sender,
         backoff::Backoff,
-        redis::{connection::TAKEN_OVER, exchange::Pushed, transport::RUNTIME_ENDED},
+        redis::{connection::TAKEN_OVER, transport::RUNTIME_ENDED},
     },
     sync::Mutex,
     telemetry,
@@ -206,17 +206,12 @@ impl Driver {
         let mut is_set = false;
         poll_fn(|cx| {
             loop {
-                let (look, pushed, deadline) = {
+                let (look, news, deadline) = {
                     let mut members = self.members.lock();
-                    (members.drive(cx), members.take_pushed(), members.deadline())
+                    (members.drive(cx), members.take_news(), members.deadline())
                 };
-                if let Some((watchers, pushed)) = pushed {
-                    for told in pushed {
-                        match told {
-                            Pushed::Key(key) => watchers.changed(&key),
-                            Pushed::All => watchers.missed(),
-                        }
-                    }
+                if let Some(news) = news {
+                    news.tell();
                 }
                 if look && until_look {
                     return Poll::Ready(());

@@ -17,6 +17,7 @@ use crate::{
     node::{
         Identity, Watchers,
         backoff::Backoff,
+        fnv1a,
         redis::{
             control_connection::{ControlAccess, ControlConnection},
             opener::Opener,
@@ -24,7 +25,10 @@ use crate::{
             url::Address,
         },
     },
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     token::{self, Entropy},
 };
 
@@ -45,6 +49,8 @@ pub(super) struct Looker {
     /// A member evicts keys by this policy, or does not tell its run id.
     pub(super) advice: Mutex<Identity>,
     pub(super) entropy: Arc<dyn Entropy>,
+    /// The fingerprint of the cluster, as the last look has found it; zero before the first one.
+    pub(super) fingerprint: AtomicU64,
 }
 
 impl Looker {
@@ -57,6 +63,9 @@ impl Looker {
         spared: &BTreeSet<MemberAddress>,
     ) -> Result<Found, String> {
         let shards = self.shards(reached).await?;
+        if let Some(first) = first_master(&shards) {
+            self.fingerprint.store(fnv1a(first.as_bytes()), Ordering::Release);
+        }
         let masters: BTreeSet<&MemberAddress> =
             shards.iter().map(|it| &it.place).chain(wanted).collect();
         let missing =
@@ -128,6 +137,12 @@ impl Looker {
         };
         (place.clone(), reached)
     }
+}
+
+/// The master by whose name a cluster is known: a cluster has no name of its own. All clients that look at the cluster
+/// find the same one.
+pub(super) fn first_master(shards: &[Shard]) -> Option<&str> {
+    shards.iter().map(|it| it.id.as_str()).min()
 }
 
 /// Reads whether a member is in touch with the others, and which member has which slots.

@@ -94,6 +94,24 @@ pub(super) struct Pongs {
     pub(super) until: Option<Instant>,
 }
 
+/// What the listeners have yet to be told.
+pub(super) struct News {
+    watchers: Arc<Watchers>,
+    pushed: Vec<Pushed>,
+    /// The slots of which pushes may have been lost.
+    moved: BTreeSet<u16>,
+}
+
+impl News {
+    pub(super) fn tell(self) {
+        let Self { watchers, pushed, moved } = self;
+        pushed.into_iter().for_each(|it| it.tell(&watchers));
+        if !moved.is_empty() {
+            watchers.missed(|key| moved.contains(&slot_of(key)));
+        }
+    }
+}
+
 /// The members of a cluster, as one client is connected to them.
 pub(super) struct Members {
     name: Arc<str>,
@@ -113,6 +131,8 @@ pub(super) struct Members {
     driver: Option<Waker>,
     /// A connection has ended, and pushes may have been lost with it.
     lost_pushes: bool,
+    /// The slots that another member has now. It does not know what the one before was to push.
+    moved: BTreeSet<u16>,
     /// The runtime has begun to end.
     is_parting: bool,
 }
@@ -138,6 +158,7 @@ impl Members {
             wants_look: false,
             driver: None,
             lost_pushes: false,
+            moved: BTreeSet::new(),
             is_parting: false,
         }
     }
@@ -259,16 +280,20 @@ impl Members {
         Ok(Pongs { each: each.collect(), until })
     }
 
-    /// The pushes so far. The listeners are told with this unlocked.
-    pub(super) fn take_pushed(&mut self) -> Option<(Arc<Watchers>, Vec<Pushed>)> {
-        let mut all = Vec::new();
+    /// What the listeners are to be told, with this unlocked.
+    pub(super) fn take_news(&mut self) -> Option<News> {
+        let mut pushed = Vec::new();
         if std::mem::take(&mut self.lost_pushes) {
-            all.push(Pushed::All);
+            pushed.push(Pushed::All);
         }
         for exchange in self.members.iter_mut().filter_map(|it| it.exchange.as_mut()) {
-            all.extend(exchange.take_pushed().map(|(_, pushed)| pushed).unwrap_or_default());
+            pushed.extend(exchange.take_pushed().map(|(_, pushed)| pushed).unwrap_or_default());
         }
-        (!all.is_empty()).then(|| (Arc::clone(&self.watchers), all))
+        if pushed.is_empty() && self.moved.is_empty() {
+            return None;
+        }
+        let (watchers, moved) = (Arc::clone(&self.watchers), std::mem::take(&mut self.moved));
+        Some(News { watchers, pushed, moved })
     }
 
     /// Ends all connections.

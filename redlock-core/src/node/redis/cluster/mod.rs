@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 use self::{
     connection::ClusterConnection,
     history::History,
-    look::Looker,
+    look::{Looker, first_master},
     members::{Members, late},
     topology::MemberAddress,
 };
@@ -43,7 +43,10 @@ use crate::{
     clock::Clock,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Connection, Connector, Context, Identity, Opened, Watchers, settings::NodeSettings},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Connects to the masters of one cluster.
@@ -51,7 +54,8 @@ pub(super) struct ClusterConnector {
     looker: Arc<Looker>,
     clock: Arc<dyn Clock>,
     history: Arc<Mutex<History>>,
-    /// The name of the cluster to this client, which stays the same while its members change.
+    /// The name of the cluster to this client, which stays the same while its members change. To tell nodes apart, all
+    /// clients go by the fingerprint of the present look instead.
     id: OnceLock<Arc<str>>,
 }
 
@@ -94,6 +98,7 @@ impl ClusterConnector {
             watchers: Mutex::default(),
             advice: Mutex::default(),
             entropy: Arc::clone(&context.entropy),
+            fingerprint: AtomicU64::new(0),
         };
         let history = History::new(context.restarts, span, overlap);
         Ok(Self {
@@ -110,8 +115,8 @@ impl ClusterConnector {
         let none = BTreeSet::new();
         let found = looker.look(&none, &none, &none).await?;
         let answers_within = late::limit(looker.opener.node_timeout);
-        let first = found.shards.iter().map(|it| it.id.as_str()).min().unwrap_or_default();
-        let id = Arc::clone(id.get_or_init(|| first.into()));
+        let id = id.get_or_init(|| first_master(&found.shards).unwrap_or_default().into());
+        let id = Arc::clone(id);
         let mut members = Members::new(&looker.name, clock, watchers, history, answers_within);
         let barred = members.apply(found);
         if !members.any_reached() {
@@ -149,6 +154,13 @@ impl Connector for ClusterConnector {
                 .await
                 .map_err(|reason| NodeError::new(&self.looker.name, NodeErrorKind::Down, reason))
         })
+    }
+
+    fn fingerprint(&self) -> Option<u64> {
+        match self.looker.fingerprint.load(Ordering::Acquire) {
+            0 => None,
+            fingerprint => Some(fingerprint),
+        }
     }
 
     fn advice(&self) -> Vec<Arc<str>> {

@@ -44,6 +44,8 @@ struct Asked {
     looks: AtomicUsize,
     /// How often they were connected for locks.
     connections: AtomicUsize,
+    /// What they answer to a look.
+    shards: Mutex<String>,
 }
 
 /// A cluster of two members, as each of them describes it. They end a connection at the first command of a
@@ -58,30 +60,30 @@ async fn cluster(slots: [RangeInclusive<u16>; 2]) -> (u16, Arc<Asked>) {
         let member = format!("*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$5\r\n{port}\r\n");
         shards += &format!("*3\r\n:{first}\r\n:{last}\r\n{member}");
     }
-    let asked: Arc<Asked> = Arc::default();
+    let asked = Arc::new(Asked { shards: Mutex::new(shards), ..Asked::default() });
     for listener in listeners {
-        let (asked, shards) = (Arc::clone(&asked), shards.clone());
+        let asked = Arc::clone(&asked);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&asked), shards.clone()));
+                tokio::spawn(serve(stream, Arc::clone(&asked)));
             }
         });
     }
     (ports[0], asked)
 }
 
-async fn serve(mut stream: TcpStream, asked: Arc<Asked>, shards: String) {
+async fn serve(mut stream: TcpStream, asked: Arc<Asked>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
         let text = String::from_utf8_lossy(&buffer[..read]);
         let answer = if text.contains("CLUSTER") {
             asked.looks.fetch_add(1, Ordering::Relaxed);
-            &shards
+            asked.shards.lock().clone()
         } else if text.contains("INFO") {
             asked.connections.fetch_add(1, Ordering::Relaxed);
-            TELLS_NOTHING
+            TELLS_NOTHING.to_owned()
         } else if text.contains("PING") {
-            "+PONG\r\n"
+            "+PONG\r\n".to_owned()
         } else {
             return;
         };
@@ -137,6 +139,35 @@ async fn a_provider_that_is_late_is_named() {
     let error = opened.unwrap().err().unwrap();
     let words = "the provider of the credentials has not answered within 9s";
     assert!(error.reason.contains(words), "{error}");
+}
+
+/// Clients that were started at different times choose the same queue nodes.
+#[tokio::test]
+async fn all_clients_know_a_cluster_by_its_present_members() {
+    let slot = slots::slot_of(KEY);
+    let (port, asked) = cluster([0..=slot - 1, slot..=slots::SLOTS - 1]).await;
+    let url = format!("redis://127.0.0.1:{port}?protocol=resp2");
+    let client = || {
+        let settings = NodeSettings::default();
+        cluster_spec(std::slice::from_ref(&url), settings, &context()).unwrap().connector
+    };
+    let [early, late] = [client(), client()];
+    assert_eq!(early.fingerprint(), None);
+    let (mut connection, identity) = early.connect(&Arc::default()).await.unwrap();
+    let before = early.fingerprint().unwrap();
+    let closed = tokio::spawn(connection.closed());
+    let renamed = asked.shards.lock().replace("\r\n$5\r\n", "\r\n$6\r\n0");
+    *asked.shards.lock() = renamed;
+    let follows = async {
+        while early.fingerprint() == Some(before) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, follows).await.expect("a look");
+    let (_connection, other) = late.connect(&Arc::default()).await.unwrap();
+    assert_eq!(late.fingerprint(), early.fingerprint());
+    assert_ne!(other.run_id, identity.run_id, "it stays the same to one client only");
+    closed.abort();
 }
 
 /// With pauses that double up to 0.8 s, the first two seconds have room for seven attempts, and each later one for two.

@@ -40,12 +40,19 @@ impl Members {
     pub(in crate::node::redis::cluster) fn apply(&mut self, found: Found) -> usize {
         let Found { shards, opened } = found;
         let in_use = self.in_use();
+        let before = self.owners.clone();
         for (place, reached) in opened {
             self.take_in(place, reached, &shards);
         }
         self.drop_former(&shards, &in_use);
         let served = self.assign(&shards);
         self.keep(&in_use);
+        // Where a member was dropped, the others have other numbers, and all listeners are told.
+        if !self.lost_pushes {
+            let owners = (0..).zip(before.iter().zip(&self.owners));
+            let moved = owners.filter(|(_, (was, is))| **was != NONE && was != is);
+            self.moved.extend(moved.map(|(slot, _)| slot));
+        }
         let barred = self.history.lock().look(&served, self.clock.now());
         // A member without slots was not looked at.
         let looked_at = self.members.iter_mut().filter(|it| !it.process.id.is_empty());
@@ -120,6 +127,7 @@ impl Members {
             } else if let Some(mut exchange) = member.exchange {
                 exchange.close_reason().set("it is no master of the cluster any more");
                 exchange.end();
+                self.lost_pushes = true;
             }
         }
     }

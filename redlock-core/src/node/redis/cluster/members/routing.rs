@@ -131,7 +131,10 @@ impl Members {
                 self.history.lock().moved(slot, &member.process, self.clock.now());
             }
             if !answers_more && let Some(owner) = self.owners.get_mut(usize::from(slot)) {
-                *owner = u16::try_from(index).unwrap_or(NONE);
+                let before = std::mem::replace(owner, u16::try_from(index).unwrap_or(NONE));
+                if before != *owner {
+                    self.moved.insert(slot);
+                }
             }
         }
         self.route(routed);

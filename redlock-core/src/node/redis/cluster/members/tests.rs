@@ -283,6 +283,33 @@ async fn a_master_that_was_replaced_is_left_with_commands_to_answer() {
     assert!(error.may_have_run && error.reason.contains("no master"), "{error}");
 }
 
+/// The member that has a slot now does not know which keys the one before was to tell of.
+#[tokio::test(start_paused = true)]
+async fn listeners_are_told_when_a_slot_has_another_member() {
+    let slot = slot_of(KEY);
+    let news = |members: &mut Members| {
+        let news = members.take_news()?;
+        let has_moved = |slot: u16| !news.pushed.is_empty() || news.moved.contains(&slot);
+        Some([has_moved(slot), has_moved(SLOTS - 1), has_moved(0)])
+    };
+    let (mut members, [mut first, mut second]) = two();
+    assert_eq!(news(&mut members), None);
+    members.apply(look(1));
+    assert_eq!(news(&mut members), None, "nothing has changed");
+    // A member says so.
+    let grant = redirected(&mut members, &mut first, &moved_to(2)).await;
+    assert_eq!(news(&mut members), Some([true, false, false]));
+    assert_eq!(heard(&mut second).await, ["SET"]);
+    second.write_all(b"+OK\r\n").await.unwrap();
+    answered(&mut members, &[grant]).await;
+    // A look finds it.
+    members.apply(look(2));
+    assert_eq!(news(&mut members), Some([false, true, true]), "the others have moved, too");
+    // The connection to a former master is closed.
+    members.apply(look_at_one(2));
+    assert_eq!(news(&mut members), Some([true; 3]));
+}
+
 /// It looks like another process once it has its name, and the slot would sit out.
 #[tokio::test(start_paused = true)]
 async fn a_slot_that_moves_to_a_member_without_a_name_stays_in_use() {
