@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::{
     clock::{Clock, Moment},
     error::LockError,
-    lease::Leases,
+    lease::{InFlightGuard, Leases},
     node::{NodeHandle, memory::MemoryNode},
     quorum::Nodes,
     resources::Resources,
@@ -127,6 +127,15 @@ impl Client {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });
         }
         Ok(())
+    }
+
+    /// Counts what is about to be asked for this resource as in flight, unless the client is closed.
+    ///
+    /// The order matters: a shutdown that the check does not see yet sees what is in flight.
+    pub(crate) fn enter(&self, resource: &str) -> Result<InFlightGuard, LockError> {
+        let in_flight = self.leases.track_in_flight();
+        self.check_open(resource)?;
+        Ok(in_flight)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

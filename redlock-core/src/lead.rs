@@ -245,7 +245,7 @@ impl Campaign {
         let now = nodes.clock.now();
         let twins = Twins::of(nodes);
         let gives_vote = |(index, node): &(usize, &NodeHandle)| {
-            node.is_up() && node.refuses_votes(now).is_none() && twins.votes(*index)
+            node.is_up() && node.why_no_vote(now).is_none() && twins.votes(*index)
         };
         nodes.iter().enumerate().filter(gives_vote).count()
     }

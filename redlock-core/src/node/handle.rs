@@ -169,13 +169,16 @@ impl NodeHandle {
     }
 
     /// Why this node gives no vote for a new lock at `now`, as far as is known without asking it.
-    pub(crate) fn refuses_votes(&self, now: Moment) -> Option<NodeError> {
+    pub(crate) fn why_no_vote(&self, now: Moment) -> Option<NodeError> {
+        if self.surely_gives_votes() {
+            return None;
+        }
         let shared = self.shared();
-        shared.outbox.lock().refuses_votes(&shared.name, now)
+        shared.outbox.lock().why_no_vote(&shared.name, now)
     }
 
-    /// Whether the node surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not
-    /// look. False says nothing: it stays false after a node has sat out, until the next connection.
+    /// Whether the node surely gives votes. False says nothing: it stays false after a node has sat out, until the next
+    /// connection.
     pub(crate) fn surely_gives_votes(&self) -> bool {
         self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
     }

@@ -105,7 +105,7 @@ impl Outbox {
     }
 
     /// Why no vote for a new lock can be had, as far as is known.
-    pub(super) fn refuses_votes(&self, name: &Arc<str>, now: Moment) -> Option<NodeError> {
+    pub(super) fn why_no_vote(&self, name: &Arc<str>, now: Moment) -> Option<NodeError> {
         match &self.link {
             Link::Down(error) => Some(error.clone()),
             Link::Opening => None,

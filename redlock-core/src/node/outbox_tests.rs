@@ -296,7 +296,7 @@ fn votes_that_wait_for_a_node_that_sits_out_are_taken_back() {
     }
     outbox.quarantine.admit(&Identity::default(), true, now).unwrap();
     outbox.link = Link::Up;
-    assert_eq!(outbox.refuses_votes(&name, now).unwrap().kind, NodeErrorKind::SitsOut);
+    assert_eq!(outbox.why_no_vote(&name, now).unwrap().kind, NodeErrorKind::SitsOut);
     let barred = outbox.take_barred(&name, now);
     let [(item, error)] = &barred[..] else { panic!("{} are barred", barred.len()) };
     assert_eq!((item.job.action, error.kind), (GRANT, NodeErrorKind::SitsOut));
@@ -304,7 +304,7 @@ fn votes_that_wait_for_a_node_that_sits_out_are_taken_back() {
     let early = put(&mut outbox, Job::new(&ours, GRANT));
     assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut);
     let later = outbox.put(&name, Job::new(&ours, GRANT), reply_to(), now + span);
-    assert!(later.is_empty() && outbox.refuses_votes(&name, now + span).is_none());
+    assert!(later.is_empty() && outbox.why_no_vote(&name, now + span).is_none());
 }
 
 /// A node that has lost its counters draws no numbers, not even for a lock that was set again there.

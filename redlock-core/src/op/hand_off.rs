@@ -23,6 +23,7 @@ use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
     node::Claim,
+    op::release,
     quorum::Tally,
     wait::delete,
 };
@@ -49,10 +50,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
         client.ensure_running();
         let _ = delete(queues, lease, hold.earliest, reading.now, Tally::is_answered_or_failed);
     }
-    leases.registry.remove(hold.id);
-    for key in hold.claim().keys() {
-        queues.pass_on(key, hold.id, reading.now);
-    }
+    release::make_way(client, hold, reading.now);
     let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);
     let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
     let wall = (first, nodes.clock.wall());

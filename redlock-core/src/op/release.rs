@@ -146,24 +146,24 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun 
     }
     if may_pass_on(judged, &lease, hold.earliest, now) && queues.hand_over(hold.id, &lease, reading)
     {
-        forget(client, hold);
+        client.leases.registry.remove(hold.id);
         return Begun::PassedOn;
     }
     let settles = until.settles(judged);
     let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
-    // After the deletes were handed over: a shutdown that no longer finds the hold finds its
-    // deletes.
-    forget(client, hold);
-    // After the deletes, too: the next waiter asks behind them.
-    for key in lease.claim.keys() {
-        queues.pass_on(key, hold.id, now);
-    }
+    make_way(client, hold, now);
     Begun::Sent(Sent { round, asked, judged, started: now, lease, settles })
 }
 
-/// Takes the hold out of the registry: it is not looked at any more.
-fn forget(client: &Client, hold: &Hold) {
+/// Takes a hold that has ended out of the registry, and lets the next waiters before its keys ask.
+///
+/// This comes after its deletes were handed over. A shutdown that no longer finds the hold finds its deletes, and the
+/// next waiter asks behind them.
+pub(super) fn make_way(client: &Client, hold: &Hold, now: Moment) {
     client.leases.registry.remove(hold.id);
+    for key in hold.claim().keys() {
+        client.queues.pass_on(key, hold.id, now);
+    }
 }
 
 /// Ends every hold of the client. Bodies release their own holds. The returned holds are those of

@@ -83,6 +83,11 @@ impl Nodes {
         all.get(self.quorum().saturating_sub(1)).copied().unwrap_or_default()
     }
 
+    /// How long this node takes to answer; zero before its first answer.
+    pub(crate) fn round_trip_to(&self, index: usize) -> Duration {
+        self.get(index).map_or(Duration::ZERO, NodeHandle::round_trip)
+    }
+
     /// Starts the nodes' tasks, or starts them again when their runtime has ended (rule 13).
     pub(crate) fn ensure_running(&self) {
         if !self.iter().all(NodeHandle::is_running) {

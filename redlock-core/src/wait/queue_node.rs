@@ -47,9 +47,8 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
 /// permits look free that are taken (rule 16).
 pub(crate) fn permit_node(nodes: &[NodeHandle], key: &str, now: Moment) -> Option<usize> {
     let numbered = nodes.iter().enumerate();
-    let sits_out =
-        |node: &NodeHandle| !node.surely_gives_votes() && node.refuses_votes(now).is_some();
-    let refused: Vec<_> = numbered.filter(|(_, it)| sits_out(it)).map(|(index, _)| index).collect();
+    let no_votes = numbered.filter(|(_, node)| node.why_no_vote(now).is_some());
+    let refused: Vec<_> = no_votes.map(|(index, _)| index).collect();
     queue_node_except(nodes, key, &refused)
 }
 

@@ -144,12 +144,7 @@ impl ControlConnection {
 
     async fn dial(&self, access: &ControlAccess) -> Result<Connected, String> {
         let login = match &access.credentials {
-            Some(provider) => {
-                let Credentials { user, password } =
-                    provider.ask("the provider of the credentials", access.limit).await?;
-                let user = (!user.is_empty()).then_some(user);
-                Some(Login { user, password: Some(password), ..access.login.clone() })
-            }
+            Some(provider) => Some(access.login.told_by(provider, access.limit).await?),
             None if access.login_at_need => None,
             None => Some(access.login.clone()),
         };

@@ -74,13 +74,7 @@ impl Opener {
     /// The login for the next connection.
     async fn login(&self) -> Result<Login, Failure> {
         let Some(provider) = &self.credentials else { return Ok(self.login.clone()) };
-        let Credentials { user, password } =
-            provider.ask("the provider of the credentials", self.limit).await?;
-        Ok(Login {
-            user: (!user.is_empty()).then_some(user),
-            password: Some(password),
-            ..self.login.clone()
-        })
+        Ok(self.login.told_by(provider, self.limit).await?)
     }
 
     /// RESP3 is tried first: a server pushes to such a connection. RESP2 does all that locks need.
@@ -220,5 +214,19 @@ fn hello_failure(
             Failure { reason: close_reason.reason(), kind }
         }
         Err(error) => error.category().to_owned().into(),
+    }
+}
+
+impl Login {
+    /// This login with the credentials that the provider gives within `limit`. The error says what failed, in one line.
+    pub(super) async fn told_by(
+        &self,
+        provider: &Provider<Credentials>,
+        limit: Duration,
+    ) -> Result<Self, String> {
+        let Credentials { user, password } =
+            provider.ask("the provider of the credentials", limit).await?;
+        let user = (!user.is_empty()).then_some(user);
+        Ok(Self { user, password: Some(password), database: self.database })
     }
 }

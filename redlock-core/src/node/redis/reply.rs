@@ -31,9 +31,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, Value::Int(-2)) => Ok(Reply::Missing),
         (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
         (Action::Extend { .. } | Action::Watch, Value::Int(left @ -1..)) => {
-            // A key without an expiry never runs out.
-            let left = u64::try_from(*left).map_or(Duration::MAX, Duration::from_millis);
-            Ok(Reply::There { left })
+            Ok(Reply::There { left: self::left(*left) })
         }
         (Action::Extend { .. } | Action::Watch, other) => {
             Err(unexpected(other, "-3, -2 or what is left"))
@@ -124,8 +122,7 @@ fn queued(answers: &[Value]) -> Option<Reply> {
     let ahead = redis::from_redis_value_ref(ahead).ok()?;
     let left = match redis::from_redis_value_ref::<i64>(left).ok()? {
         -2 => None,
-        // A key without an expiry never runs out.
-        left => Some(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)),
+        left => Some(self::left(left)),
     };
     let turn_is_out = redis::from_redis_value_ref(turn_is_out).ok()?;
     Some(Reply::Queued { place, ahead, left, turn_is_out })

@@ -150,10 +150,7 @@ impl<'a> Request<'a> {
                     None => return Ok(Err(self.crowded_out())),
                 },
             };
-            let in_flight = self.client.leases.track_in_flight();
-            // The order matters: a shutdown that this check does not see yet sees the attempt in
-            // flight.
-            self.client.check_open(self.resources.name())?;
+            let in_flight = self.client.enter(self.resources.name())?;
             if let Some(failure) = self.in_vain() {
                 return Ok(Err(failure));
             }
@@ -173,8 +170,7 @@ impl<'a> Request<'a> {
     pub(super) async fn ask_for_spare(&self, key: Arc<str>) -> Option<Granted> {
         let Self { client, .. } = self;
         let _permit = client.gate.try_acquire().ok()?;
-        let in_flight = client.leases.track_in_flight();
-        client.check_open(self.resources.name()).ok()?;
+        let in_flight = client.enter(self.resources.name()).ok()?;
         if self.in_vain().is_some() {
             return None;
         }
@@ -247,7 +243,7 @@ impl<'a> Request<'a> {
             return None;
         }
         let now = self.now();
-        let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
+        let refusals: Vec<_> = nodes.iter().filter_map(|node| node.why_no_vote(now)).collect();
         let is_in_vain = refusals.len() > nodes.len() - enough;
         is_in_vain.then(|| FailedAttempt::unasked(refusals))
     }

@@ -18,7 +18,7 @@ use crate::{
     client::Client,
     error::LockError,
     lease::Hold,
-    node::{Action, Claim, Job, NodeHandle, Reply, queue_keys},
+    node::{Action, Claim, Job, Reply, queue_keys},
     quorum::answer_of,
     timer::timeout,
     wait::{FailedAttempt, Front, MIN_PAUSE, permit_node, queue_of_one_permit},
@@ -182,7 +182,7 @@ impl Request<'_> {
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let (most, asker) = (self.has_use_for(front), self.client.asker());
         // Its answer, and the command that sets the key, take one round trip. A release hardly comes before two.
-        let keeps = nodes.get(node).map_or(Duration::ZERO, NodeHandle::round_trip).mul_f64(1.5);
+        let keeps = nodes.round_trip_to(node).mul_f64(1.5);
         let job = Job::new(&claim, Action::FindPermits { count, from, most, asker, keeps });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
             Ok(Reply::Permits { free, .. }) if free.is_empty() => Ok(false),

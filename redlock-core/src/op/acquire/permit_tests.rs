@@ -125,7 +125,7 @@ async fn a_free_permit_is_found_while_the_queue_node_sits_out() {
     let permit = |it: &Redlock| it.lock(&name).permits(COUNT);
     let mut held = try_join_all((0..COUNT).map(|_| permit(&holder).into_future())).await.unwrap();
     let now = other.client().nodes.clock.now();
-    assert!(other.client().nodes[0].refuses_votes(now).is_some(), "it sits out");
+    assert!(other.client().nodes[0].why_no_vote(now).is_some(), "it sits out");
     let waiting = tokio::spawn(permit(&waiter).wait(60 * SECOND).into_future());
     sleep(SECOND / 100).await;
     drop(held.pop());

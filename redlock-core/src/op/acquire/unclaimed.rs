@@ -1,10 +1,7 @@
 //! When a lock that a watch sees free is a chance: not while another client has its turn.
 
-use std::time::Duration;
-
 use crate::{
     clock::Moment,
-    node::NodeHandle,
     op::watch::Watch,
     quorum::Nodes,
     timer::{sleep, timeout},
@@ -32,7 +29,7 @@ pub(super) async fn unclaimed(
     // The queue node may be the last to hear of the release, and gives the turn with it:
     // to another client, if that has come back to its place.
     if let Some(queue_node) = queue_node.filter(|_| watch.is_free()) {
-        let round_trip = nodes.get(queue_node).map_or(Duration::ZERO, NodeHandle::round_trip);
+        let round_trip = nodes.round_trip_to(queue_node);
         let patience = watches_after(nodes.round_trip().max(round_trip));
         if timeout(patience, watch.freed_on(queue_node)).await.is_ok() {
             // What that node says of the turn is right behind.
@@ -43,6 +40,8 @@ pub(super) async fn unclaimed(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::time::Instant;
 
     use super::*;

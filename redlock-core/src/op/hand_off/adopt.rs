@@ -44,9 +44,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
         return Err(lost(&lease, LostReason::Expired));
     };
     let terms = terms(client, &lease, wall)?;
-    let in_flight = client.leases.track_in_flight();
-    // As for an attempt: a shutdown that this check does not see yet sees the lease in flight.
-    client.check_open(lease.resources.name())?;
+    let in_flight = client.enter(lease.resources.name())?;
     let value = client.fresh_value()?;
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { rest, adopts: true, ..Claim::new(&key, value) });
