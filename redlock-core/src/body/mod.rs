@@ -5,7 +5,7 @@ mod asking;
 mod guard;
 mod joining;
 #[cfg(test)]
-mod reentry;
+mod reentry_tests;
 mod refusal;
 mod running;
 mod scope;

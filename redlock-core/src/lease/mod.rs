@@ -13,9 +13,9 @@
 //! | [`listener`] | the trait through which a lease tells the queues |
 
 #[cfg(test)]
-mod clock_faults;
+mod clock_faults_tests;
 #[cfg(test)]
-mod crowds;
+mod crowds_tests;
 mod hold;
 mod in_transit;
 mod judging;

@@ -41,7 +41,7 @@ pub(crate) trait Connection: Send + 'static {
     fn sender(&self) -> Arc<dyn Sender>;
 
     /// Whether the server pushes changes of keys that are watched.
-    fn tells(&self) -> bool;
+    fn has_pushes(&self) -> bool;
 
     /// Asks the node whether it is alive.
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;

@@ -29,8 +29,8 @@ where
         self.connection.sender()
     }
 
-    fn tells(&self) -> bool {
-        self.connection.tells()
+    fn has_pushes(&self) -> bool {
+        self.connection.has_pushes()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

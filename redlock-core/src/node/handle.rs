@@ -205,8 +205,8 @@ impl NodeHandle {
     }
 
     /// Whether it pushes changes of keys to this client.
-    pub(crate) fn tells_changes(&self) -> bool {
-        self.shared().tells.load(Ordering::Acquire) && self.is_up()
+    pub(crate) fn has_pushes(&self) -> bool {
+        self.shared().has_pushes.load(Ordering::Acquire) && self.is_up()
     }
 
     pub(crate) fn is_up(&self) -> bool {

@@ -213,8 +213,8 @@ impl Connection for Tapped<Box<dyn Connection>> {
         Arc::new(Tapped { inner, watchers, on_send, has_pushes: self.has_pushes })
     }
 
-    fn tells(&self) -> bool {
-        self.has_pushes && self.inner.tells()
+    fn has_pushes(&self) -> bool {
+        self.has_pushes && self.inner.has_pushes()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

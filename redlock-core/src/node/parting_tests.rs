@@ -65,8 +65,8 @@ impl Connection for To<Box<dyn Connection>> {
         Arc::new(To { inner: self.inner.sender(), slow: self.slow.clone() })
     }
 
-    fn tells(&self) -> bool {
-        self.inner.tells()
+    fn has_pushes(&self) -> bool {
+        self.inner.has_pushes()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

@@ -67,7 +67,7 @@ pub(super) struct Shared {
     /// It had to sit out when it was last connected. Not cleared when that time is over.
     pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
-    pub(super) tells: AtomicBool,
+    pub(super) has_pushes: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
     /// The link in the outbox has changed.
     pub(super) relinked: watch::Sender<()>,
@@ -99,7 +99,7 @@ impl Shared {
             refusals: Refusals::default(),
             is_up: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
-            tells: AtomicBool::new(false),
+            has_pushes: AtomicBool::new(false),
             mail: Mutex::default(),
             watchers: Arc::default(),
             relinked: watch::Sender::new(()),

@@ -52,7 +52,13 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
                 // This comes before callers can send. Jobs that the node must not be asked are taken back.
-                admit(task, &identity, connection.tells(), closed_at_rest || was_silent, since);
+                admit(
+                    task,
+                    &identity,
+                    connection.has_pushes(),
+                    closed_at_rest || was_silent,
+                    since,
+                );
                 announced_down &= was_silent;
                 let Some(session) = Session::open(task, connection, was_silent) else { return };
                 let ended = session.serve().await;
@@ -148,9 +154,9 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     }
 }
 
-/// Marks the node as up. Before its first vote, decides whether it sits out (rule 16). `tells` when it pushes changes
-/// of keys, and `replaced` when the end of the previous connection was not reported, or the node has yet to answer.
-fn admit(task: Task<'_>, identity: &Identity, tells: bool, replaced: bool, now: Moment) {
+/// Marks the node as up. Before its first vote, decides whether it sits out (rule 16). `has_pushes` when it pushes
+/// changes of keys, and `replaced` when the end of the previous connection was not reported, or the node has yet to answer.
+fn admit(task: Task<'_>, identity: &Identity, has_pushes: bool, replaced: bool, now: Moment) {
     let shared = task.shared;
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, sits_out, barred) = {
@@ -158,7 +164,7 @@ fn admit(task: Task<'_>, identity: &Identity, tells: bool, replaced: bool, now: 
         if !task.pulse.is_current() {
             return;
         }
-        shared.tells.store(tells, Ordering::Release);
+        shared.has_pushes.store(has_pushes, Ordering::Release);
         shared.refusals.forget();
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         shared.recognise(identity, suspicion, now);
@@ -265,7 +271,7 @@ mod tests {
         drop(redlock.lock("warm").await.unwrap());
         let shared = redlock.client().nodes[0].shared();
         let identity = Identity { run_id: Some("other".into()), ..Identity::default() };
-        let known = || (shared.process(), shared.tells.load(Ordering::Acquire));
+        let known = || (shared.process(), shared.has_pushes.load(Ordering::Acquire));
         let before = known();
         let admitted = (fnv1a(b"other"), !before.1);
         for is_current in [false, true] {

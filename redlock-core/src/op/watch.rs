@@ -57,9 +57,8 @@ impl Watch {
 
     /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
-        let reports = |(index, node): &(usize, &NodeHandle)| {
-            node.tells_changes() && self.signal.knows(*index)
-        };
+        let reports =
+            |(index, node): &(usize, &NodeHandle)| node.has_pushes() && self.signal.knows(*index);
         self.nodes.iter().enumerate().filter(reports).count() >= self.nodes.quorum()
     }
 

@@ -41,7 +41,7 @@ struct Contended {
 impl Contention {
     /// Notes that other clients wait, as a release or a look has told. One of them has its turn until `turn`, if that
     /// lies ahead.
-    pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
+    pub(super) fn others_wait(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
         let remembered = now + MEMORY;
         // A release that gave no turn does not end the turn that an earlier one gave.
         let turn = self.known.get(key).map_or(turn, |before| turn.max(before.given));
@@ -76,7 +76,7 @@ impl Contention {
         });
         let goes_first = idle.as_ref().is_none_or(|(_, since)| now.since(*since) < IDLE);
         if goes_first {
-            self.add(key, now, turn);
+            self.others_wait(key, now, turn);
         }
         if let Some(contended) = self.known.get_mut(key) {
             contended.idle = idle;
@@ -89,15 +89,15 @@ impl Contention {
     /// has the lock, or was not fast enough and comes back. A turn that began now would end at `until`.
     pub(super) fn turn_is_out(&mut self, key: &Arc<str>, now: Moment, until: Moment) {
         let looked_until = now + until.since(now) / LOOKS_PER_TURN;
-        let turn = self.turn(key, now).unwrap_or(now).max(looked_until);
-        self.add(key, now, turn);
+        let turn = self.turn_of_others(key, now).unwrap_or(now).max(looked_until);
+        self.others_wait(key, now, turn);
         if let Some(contended) = self.known.get_mut(key) {
             contended.looked_until = looked_until;
         }
     }
 
     /// Notes that a node has said that no client has its turn.
-    pub(super) fn no_turn(&mut self, key: &str, now: Moment) {
+    pub(super) fn no_turn_is_out(&mut self, key: &str, now: Moment) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = contended.turn.min(now);
             contended.given = contended.given.min(now);
@@ -124,7 +124,7 @@ impl Contention {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = turn;
         } else if has_waited {
-            self.add(key, now, turn);
+            self.others_wait(key, now, turn);
             if let Some(contended) = self.known.get_mut(key) {
                 contended.given = now;
             }
@@ -141,7 +141,7 @@ impl Contention {
 
     /// Notes the answer to a release that was sent at `then`: no other client waits. A client that
     /// was given the turn before may be about to ask, or to come back.
-    pub(super) fn none_waits(&mut self, key: &str, then: Moment) {
+    pub(super) fn no_client_waits(&mut self, key: &str, then: Moment) {
         if let Some(contended) = self.known.get_mut(key) {
             contended.turn = contended.given;
             if contended.given <= then {
@@ -159,7 +159,7 @@ impl Contention {
     }
 
     /// Until when another client has its turn, if one has it now.
-    pub(super) fn turn(&mut self, key: &str, now: Moment) -> Option<Moment> {
+    pub(super) fn turn_of_others(&mut self, key: &str, now: Moment) -> Option<Moment> {
         self.get_mut(key, now).map(|contended| contended.turn).filter(|turn| now < *turn)
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn yields(contention: &mut Contention, now: Moment) -> bool {
-        contention.turn("k", now).is_some()
+        contention.turn_of_others("k", now).is_some()
     }
 
     #[test]
@@ -185,22 +185,22 @@ mod tests {
         assert!(!yields(&mut contention, at(0)), "no client was there");
         contention.released(&key, at(0), at(100), true);
         assert!(yields(&mut contention, at(99)), "it has waited itself");
-        contention.none_waits(&key, at(0));
+        contention.no_client_waits(&key, at(0));
         assert!(!contention.is_contended(&key, at(0)));
 
-        contention.add(&key, at(0), at(100));
+        contention.others_wait(&key, at(0), at(100));
         assert!(yields(&mut contention, at(99)) && !yields(&mut contention, at(100)));
         assert!(contention.is_contended(&key, at(4999)));
         contention.released(&key, at(300), at(400), false);
         assert!(yields(&mut contention, at(399)), "whatever the answer will be");
         assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
 
-        contention.add(&key, at(6000), at(6100));
+        contention.others_wait(&key, at(6000), at(6100));
         contention.released(&key, at(6050), at(6150), false);
-        contention.none_waits(&key, at(6050));
+        contention.no_client_waits(&key, at(6050));
         assert!(yields(&mut contention, at(6099)), "it is on its way");
         assert!(!yields(&mut contention, at(6100)) && contention.is_contended(&key, at(6100)));
-        contention.none_waits(&key, at(6100));
+        contention.no_client_waits(&key, at(6100));
         assert!(!contention.is_contended(&key, at(6100)));
     }
 
@@ -208,15 +208,15 @@ mod tests {
     fn a_release_that_gave_no_turn_tells_that_others_wait() {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
-        contention.add(&key, at(0), at(0));
+        contention.others_wait(&key, at(0), at(0));
         assert!(contention.is_contended(&key, at(0)) && !yields(&mut contention, at(0)));
         contention.released(&key, at(10), at(110), false);
         assert!(yields(&mut contention, at(109)), "one of them may have its turn");
-        contention.add(&key, at(10), at(10));
+        contention.others_wait(&key, at(10), at(10));
         assert!(!yields(&mut contention, at(10)), "none of them has it");
 
-        contention.add(&key, at(20), at(120));
-        contention.add(&key, at(30), at(30));
+        contention.others_wait(&key, at(20), at(120));
+        contention.others_wait(&key, at(30), at(30));
         assert!(yields(&mut contention, at(119)), "it is on its way");
     }
 
@@ -247,21 +247,21 @@ mod tests {
     fn a_turn_ends_when_a_node_says_that_none_is_out() {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
-        contention.add(&key, at(0), at(100));
+        contention.others_wait(&key, at(0), at(100));
         assert!(!contention.yields_unseen(&key, at(10)), "it looks");
         contention.turn_is_out(&key, at(10), at(90));
         assert!(contention.yields_unseen(&key, at(19)) && !contention.yields_unseen(&key, at(20)));
         assert!(yields(&mut contention, at(99)));
         contention.turn_is_out(&key, at(200), at(280));
         assert!(contention.yields_unseen(&key, at(209)) && !yields(&mut contention, at(210)));
-        contention.add(&key, at(0), at(100));
-        contention.no_turn(&key, at(20));
+        contention.others_wait(&key, at(0), at(100));
+        contention.no_turn_is_out(&key, at(20));
         assert!(!yields(&mut contention, at(20)) && contention.is_contended(&key, at(20)));
         // Clients that wait are believed in for longer.
         let first = Secret("first".to_owned());
         assert!(contention.looked(&key, Some(&first), at(30), at(130)));
         assert!(contention.yields_unseen(&key, at(129)));
-        contention.no_turn(&key, at(40));
+        contention.no_turn_is_out(&key, at(40));
         assert!(!yields(&mut contention, at(40)));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let mut contention = Contention::default();
         for number in 0..100_000_u64 {
             let key = number.to_string().into();
-            contention.add(&key, at(number), at(number));
+            contention.others_wait(&key, at(number), at(number));
         }
         assert!(contention.known.len() < 6000, "{}", contention.known.len());
         assert!(contention.order.len() < 6000);

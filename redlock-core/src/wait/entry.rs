@@ -354,13 +354,13 @@ impl Entry {
     }
 
     /// Whether the node that keeps the entry pushes to this client.
-    pub(crate) fn is_told(&self) -> bool {
-        self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
+    pub(crate) fn has_pushes(&self) -> bool {
+        self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::has_pushes)
     }
 
     /// The node that keeps the entry, if it pushes to this client.
-    pub(crate) fn told_by(&self) -> Option<usize> {
-        self.node.filter(|_| self.is_told())
+    pub(crate) fn pushing_node(&self) -> Option<usize> {
+        self.node.filter(|_| self.has_pushes())
     }
 
     /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.

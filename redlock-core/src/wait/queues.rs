@@ -355,7 +355,7 @@ impl Inner {
             if queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
                 return Joined::Refused(queue.no_turn());
             }
-            if self.contention.turn(key, now).is_some() {
+            if self.contention.turn_of_others(key, now).is_some() {
                 // The front would ask on its behalf, and take the lock from the client that has its turn.
                 return Joined::Refused(NoTurn::Busy);
             }

@@ -6,10 +6,10 @@
 //! |---|---|
 //! | 1 to 4, 25, 45: nodes that die, restart, load, forget | `crashes.rs`, `restarts.rs` |
 //! | 5 to 8, 34, 41: nodes and callers that hang | `pauses.rs` |
-//! | 9: a client that was asleep | `clocks.rs`; `redlock-core/src/lease/clock_faults.rs`, which owns the clock |
+//! | 9: a client that was asleep | `clocks.rs`; `redlock-core/src/lease/clock_faults_tests.rs`, which owns the clock |
 //! | 10 to 17: the network | `network.rs`, `connecting.rs` |
 //! | 18, 19: clocks of nodes that jump | `clocks.rs` |
-//! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/clock_faults.rs`; simulation |
+//! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/clock_faults_tests.rs`; simulation |
 //! | 21 to 32: servers that refuse to serve | `refusals.rs`, `misplaced.rs` |
 //! | 33, 35 to 37: connections and keys that others take away | `operators.rs` |
 //! | 38 to 42: callers that leave, panic, end | `callers.rs`; `../cancellation/` |

@@ -375,7 +375,7 @@ impl Connection for MemoryConnection {
         Arc::new(self.clone())
     }
 
-    fn tells(&self) -> bool {
+    fn has_pushes(&self) -> bool {
         true
     }
 

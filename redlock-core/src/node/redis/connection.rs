@@ -63,8 +63,8 @@ impl Connection for RedisConnection {
         Arc::new(RedisSender(Arc::clone(&self.channel)))
     }
 
-    fn tells(&self) -> bool {
-        self.channel.exchange.lock().tells()
+    fn has_pushes(&self) -> bool {
+        self.channel.exchange.lock().has_pushes()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

@@ -127,7 +127,7 @@ impl Exchange {
     }
 
     /// Whether the server pushes changes of keys.
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn has_pushes(&self) -> bool {
         self.watchers.is_some()
     }
 

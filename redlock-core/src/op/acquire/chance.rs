@@ -194,7 +194,7 @@ impl Request<'_> {
         is_deaf: bool,
     ) -> Result<Event, LockError> {
         let turn_of_others = front.turn_of_others();
-        let queue_node = front.entry.as_ref().and_then(|entry| entry.told_by());
+        let queue_node = front.entry.as_ref().and_then(|entry| entry.pushing_node());
         let signal = async {
             match &mut front.entry {
                 Some(entry) => entry.signal().await,

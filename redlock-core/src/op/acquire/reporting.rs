@@ -110,7 +110,7 @@ impl Request<'_> {
         }
         let turn_of_others = front.turn_of_others();
         let entry = front.entry.as_mut();
-        let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
+        let has_pushes = entry.as_ref().is_some_and(|entry| entry.has_pushes());
         // A report forgets the other signals, too: its answer shows the same.
         let signal = entry.and_then(|entry| entry.take_signal());
         signal.into_iter().for_each(|signal| self.heard(front, signal));

@@ -151,7 +151,7 @@ impl node::Connection for Open {
         Arc::<Line>::clone(&self.line)
     }
 
-    fn tells(&self) -> bool {
+    fn has_pushes(&self) -> bool {
         self.line.connection.has_pushes()
     }
 

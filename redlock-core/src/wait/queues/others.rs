@@ -13,7 +13,7 @@ impl Queues {
     /// is has until `until` to take it.
     pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
         self.locked(key, |inner| {
-            inner.contention.add(key, now, until);
+            inner.contention.others_wait(key, now, until);
             if let Some(queue) = inner.by_key.get_mut(key) {
                 queue.streak.contended();
             }
@@ -36,7 +36,7 @@ impl Queues {
         self.locked(key, |inner| match seen.waiting.first() {
             Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),
             None if seen.turn_is_out && is_for_permits => {
-                inner.contention.add(key, now, until);
+                inner.contention.others_wait(key, now, until);
                 false
             }
             None if seen.turn_is_out => {
@@ -44,7 +44,7 @@ impl Queues {
                 true
             }
             None => {
-                inner.contention.no_turn(key, now);
+                inner.contention.no_turn_is_out(key, now);
                 false
             }
         })
@@ -52,7 +52,7 @@ impl Queues {
 
     /// Notes the report of a node that no other client has its turn: it has used it, or has left.
     pub(crate) fn no_turn_is_out(&self, key: &str, now: Moment) {
-        self.locked(key, |inner| inner.contention.no_turn(key, now));
+        self.locked(key, |inner| inner.contention.no_turn_is_out(key, now));
     }
 
     /// Lets other clients go first after the next release, whether or not this client knows of any.
@@ -65,7 +65,7 @@ impl Queues {
     /// Notes the report of a node that no other client waits for this lock. The node answered a
     /// release that was sent at `then`.
     pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
-        self.locked(key, |inner| inner.contention.none_waits(key, then));
+        self.locked(key, |inner| inner.contention.no_client_waits(key, then));
     }
 
     /// Notes that the keys of the lock are deleted. If other clients wait, one of them has until
@@ -102,6 +102,6 @@ impl Queues {
 
     /// Until when another client has its turn, if one has it now.
     pub(crate) fn turn_of_others(&self, key: &str, now: Moment) -> Option<Moment> {
-        self.locked(key, |inner| inner.contention.turn(key, now))
+        self.locked(key, |inner| inner.contention.turn_of_others(key, now))
     }
 }

@@ -48,8 +48,8 @@ impl Connection for ClusterConnection {
         Arc::new(ClusterSender(Arc::clone(&self.members)))
     }
 
-    fn tells(&self) -> bool {
-        self.members.lock().tells()
+    fn has_pushes(&self) -> bool {
+        self.members.lock().has_pushes()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

@@ -259,8 +259,8 @@ impl Members {
     }
 
     /// Whether all members push changes of keys.
-    pub(super) fn tells(&self) -> bool {
-        self.members.iter().filter_map(|it| it.exchange.as_ref()).all(Exchange::tells)
+    pub(super) fn has_pushes(&self) -> bool {
+        self.members.iter().filter_map(|it| it.exchange.as_ref()).all(Exchange::has_pushes)
     }
 
     /// Asks all members whether they are alive.

@@ -101,7 +101,7 @@ async fn a_user_without_a_permission_for_tracking_is_not_told_of_changes() {
     for (rules, tells) in [("", true), ("-client|tracking", false), ("-client|caching", false)] {
         server.admin(&format!("ACL SETUSER locks reset on >{CANARY} ~* +@all {rules}"));
         let node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
-        assert_eq!(node.tells(), tells, "{rules:?}");
+        assert_eq!(node.has_pushes(), tells, "{rules:?}");
     }
 }
 

@@ -37,11 +37,11 @@ async fn only_the_node_that_kept_the_entry_says_whether_other_clients_wait() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let mut ours = entry_of(&redlock, 0);
         ours.report().await;
-        let before = ours.told_by();
+        let before = ours.pushing_node();
         first.start();
         tokio::time::sleep(Duration::from_secs(2)).await;
         ours.report().await;
-        if ours.told_by() == before {
+        if ours.pushing_node() == before {
             continue;
         }
         let mut other = entry_of(&redlock, 1);
