@@ -1,5 +1,13 @@
 //! Running a body under a lock: polled only while the lock may be relied on, dropped when it is
 //! lost, released afterwards (rules 9 and 13).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`asking`] | waits for the lock |
+//! | [`joining`], [`scope`] | joins the hold of a body around the request; which bodies those are |
+//! | [`running`] | runs a body from the request for its lock to the release |
+//! | [`guard`] | the lock of a body that can be dropped |
+//! | [`refusal`] | what a function returns whose lock was refused or lost |
 
 mod asking;
 mod guard;

@@ -1,4 +1,13 @@
 //! Asking all nodes at once, and knowing the outcome as early as possible (rule 3).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`nodes`] | the nodes of one client, with its clock and its timeouts |
+//! | [`ask`], [`answer`] | puts a question to all nodes; waits for the answer of one |
+//! | [`round`], [`votes`] | a question to all nodes, and when it is settled; counting votes (pure) |
+//! | [`twins`], [`one_vote`] | which name of a server has its vote; counts each server once |
+//! | [`numbering`] | which node gave which number, beside its vote |
+//! | [`free_signal`] | that a lock may have become free |
 
 mod answer;
 mod ask;

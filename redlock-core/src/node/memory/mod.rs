@@ -1,5 +1,13 @@
 //! Nodes inside this process, for tests and demos: with everything that can go wrong with a real
 //! one, at the press of a button.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`data`] | the keys, and what a server does with each command |
+//! | [`counters`], [`readers`] | the counters that fencing tokens come from; the readers of locks |
+//! | [`queues`], [`queue`] | the queues between clients; one of them |
+//! | [`watched`] | the connections that are told of changes of keys |
+//! | [`clock`] | a clock, which need not be right |
 
 mod clock;
 mod counters;
