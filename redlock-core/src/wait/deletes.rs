@@ -4,6 +4,8 @@
 
 use std::{cell::LazyCell, sync::Arc};
 
+use smallvec::SmallVec;
+
 use super::{
     pace::{REFRESH, grace},
     queue_node::queue_node,
@@ -83,21 +85,10 @@ pub(crate) fn delete(
     };
     // The nodes without a queue share a job.
     let silent = LazyCell::new(|| job(KeySet::NONE));
-    let effects = lease.set_round.effects();
-    let may_have_keys = |index: usize| effects.get(index).is_some_and(|it| *it != Effect::None);
-    // The server of a node may have the keys under another name, which may be out of reach by now (rule 16).
-    let has_twin_with_keys = |index: usize| {
-        let node = nodes.get(index);
-        let mut others = (0..).zip(nodes.iter());
-        node.is_some_and(|node| {
-            others.any(|(it, other)| may_have_keys(it) && node.is_twin_of(other))
-        })
-    };
+    let whereabouts = Whereabouts::of(lease, nodes);
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
-        let is_there = may_have_keys(index)
-            || lease.confirmed_round.has_yes(index)
-            || has_twin_with_keys(index);
+        let is_there = whereabouts.may_include(index);
         if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
             continue;
@@ -117,6 +108,35 @@ pub(crate) fn delete(
     }
     deliver(early);
     (round, asked)
+}
+
+/// Where the keys of a lease may be.
+struct Whereabouts<'l> {
+    lease: &'l LeaseState,
+    nodes: &'l [NodeHandle],
+    effects: SmallVec<[Effect; 5]>,
+}
+
+impl<'l> Whereabouts<'l> {
+    fn of(lease: &'l LeaseState, nodes: &'l [NodeHandle]) -> Self {
+        Self { lease, nodes, effects: lease.set_round.effects() }
+    }
+
+    fn may_include(&self, index: usize) -> bool {
+        self.may_be_set(index)
+            || self.lease.confirmed_round.has_yes(index)
+            || self.nodes.get(index).is_some_and(|node| self.may_include_a_twin_of(node))
+    }
+
+    fn may_be_set(&self, index: usize) -> bool {
+        self.effects.get(index).is_some_and(|it| *it != Effect::None)
+    }
+
+    /// Whether the server of this node may have the keys under another name, which may be out of reach by now (rule 16).
+    fn may_include_a_twin_of(&self, node: &NodeHandle) -> bool {
+        let mut others = (0..).zip(self.nodes);
+        others.any(|(index, other)| self.may_be_set(index) && node.is_twin_of(other))
+    }
 }
 
 /// The nodes that keep the queues before the keys of a claim.
