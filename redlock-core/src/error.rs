@@ -46,8 +46,9 @@ pub enum LockError {
         retry_after: Duration,
         /// The nodes that failed in the last attempt, if any.
         nodes: Vec<NodeError>,
-        /// True if `max_waiters` requests of this process wait for the resource already. No attempt was made then, and
-        /// whether another client holds the lock is not known.
+        /// True if `max_waiters` requests of this process wait for the resource already. A request for a lock has made no
+        /// attempt then, and whether another client holds the lock is not known. A reader, or a request for a permit, may
+        /// have asked the nodes once.
         max_waiters_reached: bool,
     },
     /// Too many nodes failed for a quorum, or the quorum came too late to be of use.

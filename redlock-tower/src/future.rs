@@ -27,7 +27,7 @@ use tower_service::Service;
 
 use crate::{
     extract::{Extract, checked},
-    protocol::{Protocol, Refusal},
+    protocol::{Protocol, Refusal, SendsBody},
     settings::Settings,
 };
 
@@ -51,7 +51,7 @@ where
     state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,
     /// Whether the client is sent the body of the answer.
-    sends_body: bool,
+    sends_body: SendsBody,
 }
 
 /// The state of a request. Each option is `Some` until its state is left.

@@ -15,7 +15,7 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{self, BoxError, Protocol, Refusal},
+    protocol::{self, BoxError, Protocol, Refusal, SendsBody},
     report::{report_mistake, reported},
 };
 
@@ -169,7 +169,7 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
-        _sends_body: bool,
+        _sends_body: SendsBody,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
         let on_loss = self.hold.then(|| OnLoss::Trailers(Arc::clone(&self.reject)));
         finish(result, guard, on_loss)

@@ -14,7 +14,7 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{self, BoxError, Protocol, Refusal, RefusalBody},
+    protocol::{self, BoxError, Protocol, Refusal, RefusalBody, SendsBody},
     report::{report_mistake, reported},
 };
 
@@ -127,8 +127,8 @@ impl<X> RedlockLayer<X, Http> {
     /// Default: until the service has returned its response. This makes a difference for bodies that are streams. A
     /// body of one frame, such as a string, has its last frame at once.
     ///
-    /// It has no effect on a response without a body, or with a body that is not sent: the answer to a `HEAD` or a
-    /// `CONNECT`, 204 and 304. The same is true for the 101 of a WebSocket or another upgrade: the lock is released before the
+    /// It has no effect on a response without a body, or with a body that is not sent: the answer to a `HEAD`, a
+    /// success of `CONNECT`, 204 and 304. The same is true for the 101 of a WebSocket or another upgrade: the lock is released before the
     /// first message. The [crate docs](crate) show how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
@@ -164,8 +164,12 @@ where
         self.methods.as_ref().is_none_or(|methods| methods.contains(request.method()))
     }
 
-    fn sends_body(request: &Request<ReqBody>) -> bool {
-        !matches!(*request.method(), Method::HEAD | Method::CONNECT)
+    fn sends_body(request: &Request<ReqBody>) -> SendsBody {
+        match *request.method() {
+            Method::HEAD => SendsBody::No,
+            Method::CONNECT => SendsBody::UnlessSuccessful,
+            _ => SendsBody::Yes,
+        }
     }
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
@@ -196,9 +200,15 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
-        sends_body: bool,
+        sends_body: SendsBody,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let on_loss = (self.hold && sends_body).then_some(OnLoss::Error);
+        let is_successful = |it: &Response<ResBody>| it.status().is_success();
+        let is_sent = match sends_body {
+            SendsBody::Yes => true,
+            SendsBody::No => false,
+            SendsBody::UnlessSuccessful => !result.as_ref().is_ok_and(is_successful),
+        };
+        let on_loss = (self.hold && is_sent).then_some(OnLoss::Error);
         finish(result, guard, on_loss)
     }
 }

@@ -78,8 +78,8 @@ pub trait Protocol<Req, Res, Err>: Clone {
 
     /// Whether the client is sent the body of the answer.
     #[doc(hidden)]
-    fn sends_body(_: &Req) -> bool {
-        true
+    fn sends_body(_: &Req) -> SendsBody {
+        SendsBody::Yes
     }
 
     /// Gives the lock to the handler, or tells it that there is none.
@@ -105,10 +105,19 @@ pub trait Protocol<Req, Res, Err>: Clone {
         &self,
         result: Result<Res, Err>,
         guard: BodyGuard,
-        _sends_body: bool,
+        _sends_body: SendsBody,
     ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
         (self.answer(result), Some(guard))
     }
+}
+
+/// Whether the client is sent the body of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendsBody {
+    Yes,
+    No,
+    /// Only that of a refusal.
+    UnlessSuccessful,
 }
 
 /// Puts the lock of a request, or that it has none, into its extensions.

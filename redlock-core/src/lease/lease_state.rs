@@ -79,11 +79,18 @@ impl LeaseState {
         self.expired_by = self.expired_by.max(now + key_ttl);
     }
 
-    /// Lets the validity end at `deadline`, counted from `start`. It never shortens, unless it was in doubt at `start`
-    /// (rule 7).
+    /// Lets the validity end at `deadline`, counted from `start`, in a round that a quorum confirms. It never shortens,
+    /// unless it was in doubt at `start` (rule 7).
     pub(super) fn count_from(&mut self, start: Reading, deadline: Moment) {
-        if self.deadline_on(start).is_none_or(|old| deadline > old) {
+        let old = self.deadline_on(start);
+        if old.is_none_or(|old| deadline > old) {
             self.deadline = deadline;
+            self.counts_from = start;
+        } else if let Some(old) = old
+            && start.now > self.counts_from.now
+        {
+            // What the clock has missed before `start` is no doubt any more.
+            self.deadline = old;
             self.counts_from = start;
         }
     }
@@ -158,7 +165,7 @@ mod tests {
         let deadline = lease.deadline;
         tokio::time::advance(second).await;
         lease.renewed(&terms(second), TokioClock.read(), &round);
-        assert_eq!((lease.deadline, lease.counts_from.now), (deadline, begun.now));
+        assert_eq!(lease.deadline, deadline);
         lease.renewed(&terms(30 * second), TokioClock.read(), &round);
         assert_eq!(
             (lease.deadline, lease.counts_from.now),

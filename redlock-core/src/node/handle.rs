@@ -57,7 +57,8 @@ impl NodeHandle {
         self.shared().process()
     }
 
-    /// Since when it has reached that process. The origin if it has never reached another one.
+    /// Since when it has reached that process. The origin if it is the process of the first contact, and gave no reason
+    /// for suspicion.
     pub(crate) fn process_since(&self) -> Moment {
         Moment::from_nanos(self.shared().process_since.load(Ordering::Acquire))
     }

@@ -145,10 +145,12 @@ impl Shared {
     /// Remembers which process answers, at `now`.
     pub(super) fn recognise(&self, identity: &Identity, suspicion: Option<Suspicion>, now: Moment) {
         let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
-        let before = self.process.swap(fingerprint, Ordering::AcqRel);
+        let before = self.process.load(Ordering::Acquire);
+        // First: a process that is new here must not seem to be the process of the first contact.
         if before != fingerprint && (before != 0 || suspicion.is_some()) {
             self.process_since.store(now.as_nanos(), Ordering::Release);
         }
+        self.process.store(fingerprint, Ordering::Release);
     }
 
     /// The fingerprint of the process that answered last; zero if it is unknown.

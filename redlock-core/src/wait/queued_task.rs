@@ -27,7 +27,7 @@ pub(super) struct QueuedTask<T> {
 
 impl<T> fmt::Debug for QueuedTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
+        f.debug_struct("QueuedTask").field("wants", &self.wants).finish_non_exhaustive()
     }
 }
 

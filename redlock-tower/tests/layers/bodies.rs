@@ -172,6 +172,7 @@ async fn a_body_that_is_not_sent_holds_nothing() {
         (Method::GET, StatusCode::OK, true),
         (Method::HEAD, StatusCode::OK, false),
         (Method::CONNECT, StatusCode::OK, false),
+        (Method::CONNECT, StatusCode::BAD_GATEWAY, true),
         (Method::GET, StatusCode::NO_CONTENT, false),
         (Method::GET, StatusCode::NOT_MODIFIED, false),
         (Method::GET, StatusCode::SWITCHING_PROTOCOLS, false),

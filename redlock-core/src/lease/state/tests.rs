@@ -176,6 +176,25 @@ fn a_freeze_while_a_renewal_is_under_way_is_another_doubt() {
     assert_eq!(held.judge(reading(1010, 2 * SECOND)), (DOUBTFUL, Todo::Renew(end)));
 }
 
+/// The longer one was sent before the freeze, and is confirmed after it.
+#[test]
+fn a_doubt_that_was_cleared_beside_a_longer_extension_stays_cleared() {
+    let mut held = held();
+    let (short, long) = (Duration::from_secs(10), Duration::from_secs(60));
+    let (before, after) = (reading(900, NONE), reading(1002, SECOND * 3 / 10));
+    held.state.renewal_sent(before.now, long);
+    assert_eq!(held.judge(after).0, DOUBTFUL);
+    held.state.renewal_sent(after.now, short);
+    let round = Arc::clone(&held.round);
+    assert!(held.state.renewed(before, long, Some(long), round, reading(1010, after.missed)));
+    let round = Arc::clone(&held.round);
+    assert!(held.state.renewed(after, short, None, round, reading(1020, after.missed)));
+    let Judgement::Valid(left) = held.judge(reading(1030, after.missed)).0 else {
+        panic!("a quorum has confirmed it")
+    };
+    assert!(left > long * 9 / 10, "{left:?}");
+}
+
 #[test]
 fn a_doubt_asks_for_its_renewal_once() {
     let mut held = held();

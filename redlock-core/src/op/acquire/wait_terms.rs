@@ -1,4 +1,4 @@
-//! The circumstances in which a client begins to wait for its next attempt.
+//! What a client knows, and is to keep to, when it begins to wait for its next attempt.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Pause<'_> {
     }
 }
 
-/// The circumstances in which a client begins to wait for one lock. They stay as they are.
+/// What a client knows, and is to keep to, when it begins to wait for one lock. It stays as it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WaitTerms {
     pub(super) begun: Moment,

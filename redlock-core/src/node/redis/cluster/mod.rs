@@ -140,7 +140,7 @@ impl ClusterConnector {
 /// For how long another client may go on with a master that was replaced, if each answer takes `limit` at most.
 ///
 /// It may have been named just before, as a look began. A look takes twice the limit: for the answer, and for the
-/// connections to masters, which are all awaited. The next one begins [`LOOK`](connection::LOOK_INTERVAL) later at most, and
+/// connections to masters, which are all awaited. The next one begins [`LOOK_INTERVAL`](connection::LOOK_INTERVAL) later at most, and
 /// takes as long.
 fn overlap(limit: Duration) -> Duration {
     connection::LOOK_INTERVAL.saturating_add(limit.saturating_mul(4))

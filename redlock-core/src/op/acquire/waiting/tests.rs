@@ -1,4 +1,4 @@
-//! What a waiting client does in each of its circumstances.
+//! What a waiting client does, by how it came to wait and what it sees.
 
 mod polls;
 mod targets;
@@ -38,7 +38,7 @@ fn waiting(in_queue: bool) -> WaitPlan {
     WaitPlan::new(WaitTerms { end: at(10_000), ..GIVEN }, in_queue)
 }
 
-/// The surroundings of a client that stands in the queue, while no other client has its turn.
+/// What a client sees that stands in the queue, while no other client has its turn.
 fn kept(now: u64, watch: WatchState) -> Snapshot {
     Snapshot { now: at(now), in_queue: true, watch, turn_of_others: None }
 }

@@ -40,6 +40,7 @@ impl Members {
     pub(in crate::node::redis::cluster) fn apply(&mut self, found: Found) -> usize {
         let Found { shards, opened } = found;
         let in_use = self.in_use();
+        let places: Vec<_> = self.members.iter().map(|it| it.place.clone()).collect();
         let before = self.owners.clone();
         for (place, reached) in opened {
             self.take_in(place, reached, &shards);
@@ -47,11 +48,8 @@ impl Members {
         self.drop_former(&shards, &in_use);
         let served = self.assign(&shards);
         self.keep(&in_use);
-        // Where a member was dropped, the others have other numbers, and all listeners are told.
-        if !self.lost_pushes {
-            let owners = (0..).zip(before.iter().zip(&self.owners));
-            let moved = owners.filter(|(_, (was, is))| **was != NONE && was != is);
-            self.moved.extend(moved.map(|(slot, _)| slot));
+        if !places.is_empty() {
+            self.note_moved(&before, &places);
         }
         let barred = self.history.lock().look(&served, self.clock.now());
         // A member without slots was not looked at.
@@ -157,6 +155,16 @@ impl Members {
             }
         }
         served
+    }
+
+    /// Notes which slots have other members than `before`, when the members had these `places`.
+    fn note_moved(&mut self, before: &[u16], places: &[MemberAddress]) {
+        let owners = (0..).zip(before.iter().zip(&self.owners));
+        let moved = owners.filter_map(|(slot, (was, is))| {
+            let now = self.members.get(usize::from(*is))?;
+            (places.get(usize::from(*was)) != Some(&now.place)).then_some(slot)
+        });
+        self.moved.extend(moved);
     }
 
     /// The slots with commands that their owners have yet to answer, and these owners.

@@ -308,6 +308,13 @@ async fn listeners_are_told_when_a_slot_has_another_member() {
     // The connection to a former master is closed.
     members.apply(look_at_one(2));
     assert_eq!(news(&mut members), Some([true; 3]));
+
+    // A master without a connection is replaced. The other one keeps its slot, under another number.
+    let (mut members, _ends) = two();
+    members.members[0].exchange = None;
+    members.apply(look_at_one(2));
+    assert_eq!(members.members.len(), 1);
+    assert_eq!(news(&mut members), Some([true, false, true]));
 }
 
 /// It looks like another process once it has its name, and the slot would sit out.
