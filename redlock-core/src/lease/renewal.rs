@@ -44,7 +44,9 @@ impl Leases {
                 asked,
                 room: Mutex::new(room),
             };
-            let round = Round::with_on_settled(&self.nodes.names, Tally::is_conclusive, renewal);
+            let voters = state.is_in_doubt(start).then(|| state.lease().confirmed_round.voters());
+            let (names, settles) = (&self.nodes.names, Tally::is_conclusive);
+            let round = Round::with_on_settled(names, settles, voters, renewal);
             // An extension never shortens what is left of `min_hold`.
             let key_ttl = ttl.max(hold.earliest.since(start.now));
             let action = Action::Extend { ttl: key_ttl };

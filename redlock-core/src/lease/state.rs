@@ -144,6 +144,11 @@ impl HoldState {
         self.phase.doubted_since().map_or(end, |sent| end.min(sent + self.doubt_limit))
     }
 
+    /// Whether the hold is in doubt by this reading, judged or not.
+    pub(super) fn is_in_doubt(&self, clock: Reading) -> bool {
+        matches!(self.phase, Phase::Doubtful { .. }) || self.lease.deadline_on(clock).is_none()
+    }
+
     /// When it has to be looked at: at its end, or to be renewed before.
     pub(super) fn due_at(&self, reading: Reading) -> Moment {
         let end = self.end_at(reading);

@@ -98,8 +98,8 @@ impl Connector for SlowToConnect {
 }
 
 /// This node, which tells no run id, like a server whose rules forbid this client to ask for it.
-pub(crate) fn without_run_id(node: &MemoryNode) -> NodeSpec {
-    let NodeSpec { name, connector } = node.spec();
+pub(crate) fn without_run_id(node: NodeSpec) -> NodeSpec {
+    let NodeSpec { name, connector } = node;
     NodeSpec { name, connector: Arc::new(WithoutRunId(connector)) }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct CleanUp {
     /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
     /// [`Moment::ORIGIN`] if nothing keeps it.
     pub(crate) keep_until: Moment,
+    /// The node may have the key. If not, the job only wakes the next waiter, which looks by itself if it fails.
+    pub(crate) may_be_there: bool,
     /// The delete was confirmed on a newer connection than that of its `SET`. This is the second
     /// delete there, and the last.
     pub(crate) repeated: bool,

@@ -13,7 +13,9 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use super::{Action, NodeSpec, intercepted::intercepted};
-use crate::{NodeError, NodeErrorKind, Redlock, sync::Mutex};
+use crate::{
+    MemoryNode, NodeError, NodeErrorKind, Redlock, sync::Mutex, testing::nodes, wait::queue_node,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -68,4 +70,34 @@ async fn a_delete_is_done_twice_where_a_member_left_its_set_without_an_answer() 
     late.is_late.store(false, Ordering::Relaxed);
     sleep(10_000 * MS).await;
     assert_eq!(*late.deletes.lock() - before, 2);
+}
+
+/// Rule 18: it may be away for long, and each release would add to what is sent there again and again.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_away_is_not_asked_again_and_again_to_wake_a_waiter() {
+    let releases = Arc::<Mutex<usize>>::default();
+    let away = {
+        let releases = Arc::clone(&releases);
+        intercepted("n", move |_, _, commands| {
+            let is_release = |action| matches!(action, Action::Release { .. });
+            *releases.lock() += commands.iter().filter(|it| is_release(it.action)).count();
+            let error = NodeError::new(&"n".into(), NodeErrorKind::Down, "a member is away");
+            async move { vec![Err(error); commands.len()] }.boxed()
+        })
+    };
+    let mut specs = vec![away];
+    specs.extend(nodes(2).iter().map(MemoryNode::spec));
+    let redlock = Redlock::builder().over(specs);
+    drop(redlock.lock("warm").await.unwrap());
+    let all = &redlock.client().nodes;
+    let is_kept_there = |name: &String| queue_node(all, &format!("redlock:{name}")) == Some(0);
+    for name in (0..100).map(|it| format!("r-{it}")).filter(is_kept_there).take(10) {
+        redlock.lock(name).await.unwrap().release().await.unwrap();
+    }
+    sleep(500 * MS).await;
+    let before = *releases.lock();
+    assert!(before >= 10, "it keeps these queues");
+    sleep(10_000 * MS).await;
+    assert_eq!(*releases.lock(), before);
+    assert_eq!(redlock.health().await[0].pending_cleanups, 0);
 }

@@ -89,7 +89,8 @@ impl Run {
         }
         let (since, until) = (Moment::ORIGIN, self.now + TTL * 100);
         self.put(key, |claim| {
-            let clean_up = CleanUp { since, until, keep_until: since, repeated: false };
+            let clean_up =
+                CleanUp { since, until, keep_until: since, may_be_there: true, repeated: false };
             Job::cleaning(claim, Action::Release { wakes: KeySet::NONE }, clean_up)
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {

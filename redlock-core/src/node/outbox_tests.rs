@@ -53,7 +53,13 @@ fn put(outbox: &mut Outbox, job: Arc<Job>) -> Vec<EarlyReply> {
 }
 
 fn clean_up(since: u64, until: u64) -> CleanUp {
-    CleanUp { since: at(since), until: at(until), keep_until: Moment::ORIGIN, repeated: false }
+    CleanUp {
+        since: at(since),
+        until: at(until),
+        keep_until: Moment::ORIGIN,
+        may_be_there: true,
+        repeated: false,
+    }
 }
 
 fn delete(claim: &Arc<Claim>) -> Arc<Job> {

@@ -119,6 +119,8 @@ fn note_owed(
         let is_key = item.job.clean_up().is_some();
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
+            // Nothing is left to clean up, and a node that cannot run it may be away for long (rule 18).
+            Err(_) if item.job.clean_up().is_some_and(|it| !it.may_be_there) => {}
             Err(error) if is_of_member(error) && item.job.leaves_late(**now) => {}
             Err(error) if is_of_member(error) => {
                 outbox.owe(Arc::clone(&item.job), **now + outbox::PAUSE);

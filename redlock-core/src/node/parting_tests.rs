@@ -184,7 +184,7 @@ fn what_is_sent_to_a_node_whose_task_has_ended_answers_nothing_before_it_is_deli
     let node = redlock.client().nodes[0].clone();
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let (since, until) = (Moment::ORIGIN, node.now() + Duration::from_secs(60));
-    let clean_up = CleanUp { since, until, keep_until: since, repeated: false };
+    let clean_up = CleanUp { since, until, keep_until: since, may_be_there: true, repeated: false };
     let wakes = KeySet::NONE;
     let delete = Job::cleaning(&claim, Action::Release { wakes }, clean_up);
     let extend = Job::new(&claim, Action::Extend { ttl: Duration::from_secs(30) });

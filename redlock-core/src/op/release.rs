@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     error::{LockError, LostReason},
     lease::{End, Hold, Judgement, LeaseState},
-    quorum::{Round, Tally, quorum},
+    quorum::{Nodes, Round, Tally, quorum},
     telemetry,
     wait::delete,
 };
@@ -30,7 +30,7 @@ pub enum Released {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let Sent { mut round, asked, judged, started, lease, settles } =
+    let Sent { mut round, asked, judged, started, lease } =
         match begin_release(client, hold, Until::Known) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
@@ -42,7 +42,8 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
     let mut unheard = Unheard::new(client);
     while !tally.answered() {
         if unheard.asks_again(&round.failures(), Duration::MAX).await {
-            (round, _) = delete(&client.queues, &lease, hold.earliest, nodes.clock.now(), settles);
+            round = Until::Known.round(nodes, &lease, judged);
+            delete(&client.queues, &lease, hold.earliest, nodes.clock.now(), &round);
             tally = round.settled(nodes).await;
             // A node that has run the first delete finds nothing now. A lease that was valid was ours all the same. A
             // lease that was in doubt was ours only if a quorum still had its keys.
@@ -99,6 +100,17 @@ enum Until {
 }
 
 impl Until {
+    /// The round over the deletes of a hold that was `judged`.
+    fn round(self, nodes: &Nodes, lease: &LeaseState, judged: Judgement) -> Arc<Round> {
+        let settles = self.settles(judged);
+        match judged {
+            Judgement::Doubtful => {
+                Round::in_doubt(&nodes.names, settles, lease.confirmed_round.voters())
+            }
+            Judgement::Valid(_) | Judgement::Ended(_) => Round::new(&nodes.names, settles),
+        }
+    }
+
     /// What settles the round for a hold that was `judged`.
     fn settles(self, judged: Judgement) -> fn(&Tally) -> bool {
         match (self, judged) {
@@ -130,13 +142,12 @@ struct Sent {
     judged: Judgement,
     started: Moment,
     lease: LeaseState,
-    settles: fn(&Tally) -> bool,
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
 /// delete it.
 fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun {
-    let Client { leases, queues, .. } = &**client;
+    let Client { leases, queues, nodes, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     let now = reading.now;
     leases.end(hold, End::Released);
@@ -149,10 +160,10 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun 
         client.leases.registry.remove(hold.id);
         return Begun::PassedOn;
     }
-    let settles = until.settles(judged);
-    let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
+    let round = until.round(nodes, &lease, judged);
+    let asked = delete(queues, &lease, hold.earliest, now, &round);
     make_way(client, hold, now);
-    Begun::Sent(Sent { round, asked, judged, started: now, lease, settles })
+    Begun::Sent(Sent { round, asked, judged, started: now, lease })
 }
 
 /// Takes a hold that has ended out of the registry, and lets the next waiters before its keys ask.

@@ -26,9 +26,17 @@ pub(crate) struct Round {
     /// What errors call the nodes.
     names: Arc<[Arc<str>]>,
     settles: fn(&Tally) -> bool,
+    /// By node, whether a yes counts. `None` if each does.
+    voters: Option<Voters>,
     state: Mutex<State>,
     on_settled: Option<Box<dyn OnSettled>>,
 }
+
+/// The nodes that had confirmed a lease, by their places, before it was in doubt.
+///
+/// In a doubt, a yes of another node says nothing. Its `SET`, or the one that healed it, may have been late, and have run
+/// after another client had the lock.
+type Voters = Box<[bool]>;
 
 struct State {
     tally: Tally,
@@ -84,21 +92,33 @@ enum VoteState {
 impl Round {
     /// A round over the nodes with these `names`, settled as soon as `settles` says so.
     pub(crate) fn new(names: &Arc<[Arc<str>]>, settles: fn(&Tally) -> bool) -> Arc<Self> {
-        Self::build(names, settles, None)
+        Self::build(names, settles, None, None)
     }
 
-    /// Like [`new`](Self::new), with the consequences to run when the round is settled.
+    /// Like [`new`](Self::new), about a lease that is in doubt.
+    pub(crate) fn in_doubt(
+        names: &Arc<[Arc<str>]>,
+        settles: fn(&Tally) -> bool,
+        voters: Voters,
+    ) -> Arc<Self> {
+        Self::build(names, settles, Some(voters), None)
+    }
+
+    /// Like [`new`](Self::new), with the consequences to run when the round is settled. With `voters` for a lease that is
+    /// in doubt.
     pub(crate) fn with_on_settled(
         names: &Arc<[Arc<str>]>,
         settles: fn(&Tally) -> bool,
+        voters: Option<Voters>,
         on_settled: impl OnSettled,
     ) -> Arc<Self> {
-        Self::build(names, settles, Some(Box::new(on_settled)))
+        Self::build(names, settles, voters, Some(Box::new(on_settled)))
     }
 
     fn build(
         names: &Arc<[Arc<str>]>,
         settles: fn(&Tally) -> bool,
+        voters: Option<Voters>,
         on_settled: Option<Box<dyn OnSettled>>,
     ) -> Arc<Self> {
         let state = State {
@@ -109,7 +129,25 @@ impl Round {
             asker: None,
         };
         let names = Arc::clone(names);
-        Arc::new(Self { names, settles, state: Mutex::new(state), on_settled })
+        Arc::new(Self { names, settles, voters, state: Mutex::new(state), on_settled })
+    }
+
+    /// The nodes that have said yes so far, late ones included.
+    pub(crate) fn voters(&self) -> Voters {
+        self.state.lock().answers.iter().map(|answer| *answer == VoteState::Yes).collect()
+    }
+
+    /// What a yes of this node is, if it does not count.
+    fn uncounted(&self, node: usize) -> Option<VoteState> {
+        let is_voter = |voters: &Voters| voters.get(node).copied().unwrap_or_default();
+        if self.voters.as_ref().is_none_or(is_voter) {
+            return None;
+        }
+        let reason = "this client had no answer from it before the doubt: it may have set the key after another client \
+                      held the lock";
+        let error = NodeError::new(&self.name_of(node), NodeErrorKind::SitsOut, reason);
+        // The value there is ours all the same (rule 5).
+        Some(VoteState::Failed(Box::new(NodeError { may_have_run: true, ..error })))
     }
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
@@ -121,6 +159,9 @@ impl Round {
         let State { tally, answers, settled, concluded, asker } = &mut *state;
         match answers.get_mut(node) {
             Some(slot @ VoteState::Awaited) => {
+                let uncounted = self.uncounted(node).filter(|_| answer == VoteState::Yes);
+                let (vote, answer) =
+                    uncounted.map_or((vote, answer), |answer| (Vote::Failed, answer));
                 *slot = answer;
                 tally.count(vote);
             }

@@ -151,7 +151,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nodes_that_tell_no_run_id_are_no_twins() {
         let nodes = nodes(3);
-        let client = || Redlock::builder().over(nodes.iter().map(without_run_id).collect());
+        let client =
+            || Redlock::builder().over(nodes.iter().map(|it| without_run_id(it.spec())).collect());
         let (old, new) = (client(), client());
         let guard = old.lock("r").await.unwrap();
         guard.extend(20 * SECOND).await.unwrap();

@@ -27,7 +27,8 @@ use crate::{
 /// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
 pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment) {
     queues.leases.ensure_running();
-    delete(queues, lease, keep_until, queues.nodes().clock.now(), Tally::is_answered_or_failed);
+    let round = Round::new(&queues.nodes().names, Tally::is_answered_or_failed);
+    delete(queues, lease, keep_until, queues.nodes().clock.now(), &round);
 }
 
 /// Deletes the keys when the `min_hold` ends, at `keep_until`, and gives the next waiter its turn. No node tells waiters
@@ -46,17 +47,16 @@ fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment
 }
 
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
-/// still to come. Returns the round, and the number of these nodes. The queue node before a key also
+/// still to come. Returns the number of these nodes. The answers go to `round`. The queue node before a key also
 /// gives the next waiter its turn, once the keys are gone.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,
     keep_until: Moment,
     now: Moment,
-    settles: fn(&Tally) -> bool,
-) -> (Arc<Round>, usize) {
+    round: &Arc<Round>,
+) -> usize {
     let nodes = queues.nodes();
-    let round = Round::new(&nodes.names, settles);
     let claim = &lease.claim;
     // A task with an earlier reading of the clock may send the job. To that task a `min_hold` that is over would seem to
     // go on, and the keys would stay.
@@ -78,36 +78,63 @@ pub(crate) fn delete(
         let numbered = (0..nodes.len()).map(|index| (index, queue_nodes.kept_by(index)));
         numbered.filter(move |(_, wakes)| wakes.is_none() != keeps)
     };
-    let job = |wakes: KeySet| {
-        let (since, until) = (lease.since, lease.expired_by);
-        let clean_up = CleanUp { since, until, keep_until, repeated: false };
-        Job::cleaning(claim, Action::Release { wakes }, clean_up)
-    };
     // The nodes without a queue share a job.
-    let silent = LazyCell::new(|| job(KeySet::NONE));
+    let silent = LazyCell::new(|| clean_up(lease, KeySet::NONE, keep_until, true));
     let whereabouts = Whereabouts::of(lease, nodes);
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
         let is_there = whereabouts.may_include(index);
         if !is_there && wakes.is_none() {
-            early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
+            early.push((ReplyTo::new(round, index), Ok(Reply::Missing)));
             continue;
         }
         asked += usize::from(is_there);
         let (job, reply_to) = if wakes.is_none() {
-            (Arc::clone(&silent), ReplyTo::new(&round, index))
+            (Arc::clone(&silent), ReplyTo::new(round, index))
         } else {
             for (_, key) in kept(claim, wakes) {
                 queues.released(&queue_name(key), now, || now + grace(nodes.round_trip()));
             }
-            let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
+            let (round, queues) = (Arc::clone(round), Arc::clone(queues));
             let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
-            (job(wakes), ReplyTo::new(&Arc::new(telling), index))
+            (clean_up(lease, wakes, keep_until, is_there), ReplyTo::new(&Arc::new(telling), index))
         };
         early.extend(node.submit(job, reply_to, now));
     }
     deliver(early);
-    (round, asked)
+    asked
+}
+
+/// Asks the nodes that may have the keys, and have not confirmed them last, to delete them, as [`delete`] does. The next
+/// holder does not rely on them. A `SET` that still waits there, or is late, would keep other clients from
+/// the lock.
+pub(crate) fn delete_unconfirmed(
+    queues: &Queues,
+    lease: &LeaseState,
+    keep_until: Moment,
+    now: Moment,
+) {
+    let nodes = queues.nodes();
+    let round = Round::new(&nodes.names, Tally::is_complete);
+    let whereabouts = Whereabouts::of(lease, nodes);
+    let job = LazyCell::new(|| {
+        let keep_until = if keep_until > now { keep_until } else { Moment::ORIGIN };
+        clean_up(lease, KeySet::NONE, keep_until, true)
+    });
+    let mut early = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        if whereabouts.may_be_set(index) && !lease.confirmed_round.has_yes(index) {
+            early.extend(node.submit(Arc::clone(&job), ReplyTo::new(&round, index), now));
+        }
+    }
+    deliver(early);
+}
+
+/// The job that deletes the keys, or shortens them to what is left until `keep_until`.
+fn clean_up(lease: &LeaseState, wakes: KeySet, keep_until: Moment, may_be_there: bool) -> Arc<Job> {
+    let (since, until) = (lease.since, lease.expired_by);
+    let clean_up = CleanUp { since, until, keep_until, may_be_there, repeated: false };
+    Job::cleaning(&lease.claim, Action::Release { wakes }, clean_up)
 }
 
 /// Where the keys of a lease may be.
@@ -277,13 +304,14 @@ mod tests {
         let nodes = [(); 3].map(|()| MemoryNode::new());
         let other = Redlock::builder().nodes(&nodes[2..]).build().unwrap();
         let _theirs = other.lock("r").await.unwrap();
-        let redlock = Redlock::builder().over(nodes.iter().map(without_run_id).collect());
+        let redlock =
+            Redlock::builder().over(nodes.iter().map(|it| without_run_id(it.spec())).collect());
         let guard = redlock.lock("r").await.unwrap();
         let lease = guard.hold().begin_release().unwrap();
         let Client { queues, nodes: all, .. } = &**redlock.client();
         let now = all.clock.now();
-        let (_, asked) = delete(queues, &lease, Moment::ORIGIN, now, Tally::is_complete);
-        assert_eq!(asked, 2);
+        let round = Round::new(&all.names, Tally::is_complete);
+        assert_eq!(delete(queues, &lease, Moment::ORIGIN, now, &round), 2);
     }
 
     #[tokio::test(start_paused = true)]

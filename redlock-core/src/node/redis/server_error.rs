@@ -116,9 +116,14 @@ fn advice(error: &ServerError) -> Option<&'static str> {
         "TRYAGAIN" => Some(
             "these keys are about to be on another member: ask again when their slot has moved",
         ),
-        "MOVED" | "ASK" | "CLUSTERDOWN" => {
-            Some("nodes are independent masters; a whole cluster is one node with Node::cluster")
-        }
+        "MOVED" | "ASK" => Some(
+            "nodes are independent masters; a whole cluster is one node with Node::cluster. If it is given so, its \
+             members disagree about this slot",
+        ),
+        "CLUSTERDOWN" => Some(
+            "the cluster has lost some of its slots, or the majority of its masters; nodes are independent masters, and \
+             a whole cluster is one node with Node::cluster",
+        ),
         "READONLY" => Some("this server is a replica: a node is a master"),
         "NOAUTH" => Some(
             "put the password into the URL: redis://user:password@host:port, or use \

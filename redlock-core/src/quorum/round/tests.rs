@@ -29,7 +29,7 @@ async fn a_round_settles_once_and_counts_late_votes() {
     }
 
     let calls = Calls::default();
-    let round = Round::with_on_settled(&names(3), Tally::reached, calls.clone());
+    let round = Round::with_on_settled(&names(3), Tally::reached, None, calls.clone());
     for node in 0..3 {
         ReplyTo::new(&round, node).deliver(Ok(Reply::Done));
     }
@@ -49,7 +49,7 @@ async fn the_asker_hears_of_the_outcome_after_its_consequences_have_run() {
         fn late(&self, _: &Arc<Round>) {}
     }
 
-    let round = Round::with_on_settled(&names(1), Tally::reached, Unheard);
+    let round = Round::with_on_settled(&names(1), Tally::reached, None, Unheard);
     ReplyTo::new(&round, 0).deliver(Ok(Reply::Done));
     assert!(round.settled(&no_nodes()).now_or_never().is_some());
 }
@@ -129,7 +129,7 @@ async fn a_caller_waits_for_a_round_until_it_has_settled() {
         }
     }
 
-    let round = Round::with_on_settled(&names(3), Tally::reached, Awaited);
+    let round = Round::with_on_settled(&names(3), Tally::reached, None, Awaited);
     for (node, waits) in [(0, true), (1, false), (2, false)] {
         ReplyTo::new(&round, node).deliver(Ok(Reply::Done));
         assert_eq!(ReplySink::is_awaited(&*round), waits, "{node}");

@@ -81,6 +81,8 @@ impl Calls {
         }
         if self.is_member
             && call.hops < MAX_HOPS
+            // The other member would begin anew, and find no key: the delete was confirmed here.
+            && !matches!(call.stage, Stage::Wake { .. })
             && let Some(to) = Redirect::of(answer)
         {
             let Call { batch, first: place, hops, .. } = call;

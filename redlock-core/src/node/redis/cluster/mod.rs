@@ -156,6 +156,10 @@ impl Connector for ClusterConnector {
         })
     }
 
+    fn overlap(&self) -> Duration {
+        overlap(self.looker.limit)
+    }
+
     fn fingerprint(&self) -> Option<u64> {
         match self.looker.fingerprint.load(Ordering::Acquire) {
             0 => None,

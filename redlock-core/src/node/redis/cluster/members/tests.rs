@@ -17,7 +17,11 @@ use crate::{
     clock::SystemClock,
     node::{
         Action, Claim, Command, KeySet, Remaining, Reply, Restarts,
-        redis::{exchange::Setup, tests::setup},
+        redis::{
+            abilities::{Abilities, Delete},
+            exchange::Setup,
+            tests::setup,
+        },
     },
 };
 
@@ -108,6 +112,30 @@ async fn a_member_that_redirects_and_hangs_up_loses_no_command() {
     });
     assert_eq!(lock(&mut members).await, Ok(Reply::Done));
     assert!(members.members[0].exchange.is_none());
+}
+
+/// The member that runs the second step of a release has deleted the key in the first one.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_redirected_in_its_second_step_has_deleted_the_key() {
+    let (mut members, _ends) = two();
+    let abilities = Abilities { scripts: true, delete: Some(Delete::Delex) };
+    let (ours, mut theirs) = duplex(64 * 1024);
+    members.members[0].exchange =
+        Some(Exchange::new(Setup { is_member: true, abilities, ..setup(ours) }));
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let release = ask(&mut members, &claim, Action::Release { wakes: KeySet::FIRST });
+    let peer = tokio::spawn(async move {
+        let mut buffer = vec![0; 64 * 1024];
+        assert!(theirs.read(&mut buffer).await.unwrap() > 0);
+        // Deleted, and there is a queue.
+        theirs.write_all(b":1\r\n:1\r\n").await.unwrap();
+        assert!(theirs.read(&mut buffer).await.unwrap() > 0);
+        theirs.write_all(ask_at(2).as_bytes()).await.unwrap();
+        theirs
+    });
+    let answers = answered(&mut members, &[release]).await;
+    assert!(matches!(answers[..], [Ok(Reply::Unwoken { deleted: true, .. })]), "{answers:?}");
+    drop(peer.await.unwrap());
 }
 
 /// The names of the commands that come next on a connection.
