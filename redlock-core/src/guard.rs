@@ -163,9 +163,8 @@ impl LockGuard {
 
     /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt),
     /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
-    /// process must not work under the lock any more. The lock stays taken until it is adopted. If it is not adopted
-    /// in time, it expires. Nothing is waited for. A node that has not confirmed the lock yet is asked to delete it: it
-    /// has no vote for the adoption.
+    /// process must not work under the lock any more. No node is asked. The lock stays taken until it
+    /// is adopted. If it is not adopted in time, it expires.
     ///
     /// The adopter gets the same fencing token, so a store cannot tell the two processes apart. Finish all writes
     /// first; a write that timed out may still arrive. The adopter also gets the settings `ttl`, `clock_drift_factor`,

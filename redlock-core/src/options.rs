@@ -57,7 +57,8 @@ macro_rules! call_settings {
                 label: &'static str = "";
                 /// Whether the lock renews itself. Default: true.
                 auto_extend: bool = true;
-                /// The longest time for which the lock is held. After that, it is lost. Unset by default.
+                /// The longest time for which the lock is held. After that, it is lost. Unset by default. It is measured
+                /// by the clock of the process, which may stand still while its machine does.
                 ///
                 /// Others may be locked out for longer: for `max_hold` and the ttl. A holder that is not polled loses
                 /// the lock then, and a bare guard tells it by `lost()`, but the keys stay on the nodes until the

@@ -82,6 +82,9 @@ pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockErro
 
 /// Installs a client under a name, whether or not the name is in use, and returns the previous client.
 /// Locks that are held through the previous client stay held.
+///
+/// The new client is another client. A body that runs under a lock of the previous one, and asks for the same lock by
+/// the name of the pool, does not join its own hold: it waits, and gets [`LockError::Held`].
 pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     let name = name.into();
     let (_forgotten, before) = {

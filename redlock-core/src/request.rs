@@ -110,9 +110,9 @@ impl LockRequest {
     ///
     /// Inside a body that holds the same resource of the same client, this joins the hold that is there. It
     /// does so at any depth, and in several branches of a `join!` at once. Annotated functions and layered handlers
-    /// join in the same way. No node is asked. The lock is released when the outermost body has ended. If it is lost,
-    /// all bodies are dropped, and each reports [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do
-    /// siblings of the body.
+    /// join in the same way. No node is asked. The lock is released when the last of these bodies has ended: as a
+    /// rule that is the outermost one. If it is lost, all bodies are dropped, and each reports
+    /// [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do siblings of the body.
     ///
     /// The hold keeps its settings. The `ttl`, `auto_extend` and `max_hold` of a request that joins
     /// have no effect. A set joins a hold that has all of its resources. If a hold around it has only some of them,

@@ -3,6 +3,7 @@
 
 use std::{
     fmt,
+    mem::{Discriminant, discriminant},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -43,7 +44,8 @@ pub struct BodyGuard {
     /// The body has joined the hold of a body around it.
     joined: bool,
     /// Resolves when the body has to be looked at again although none of its own wakers was called.
-    changed: Option<BoxFuture<'static, ()>>,
+    /// Waits until the hold is judged unlike this.
+    changed: Option<(Discriminant<Judgement>, BoxFuture<'static, ()>)>,
     /// Resolves when a body that goes on after a loss has to end.
     dismissed: Option<BoxFuture<'static, ()>>,
 }
@@ -145,11 +147,15 @@ impl BodyGuard {
             }
             // Judges the hold again once the listener is registered, so that no change falls
             // between the two.
-            let changed = self.changed.get_or_insert_with(|| {
-                let unlike = std::mem::discriminant(&judged);
-                let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));
-                until(leases, hold, move |now| std::mem::discriminant(&now) != unlike).boxed()
-            });
+            let unlike = discriminant(&judged);
+            let (_, changed) = match &mut self.changed {
+                Some(changed) if changed.0 == unlike => changed,
+                changed => {
+                    let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));
+                    let changes = until(leases, hold, move |now| discriminant(&now) != unlike);
+                    changed.insert((unlike, changes.boxed()))
+                }
+            };
             match changed.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) => self.changed = None,

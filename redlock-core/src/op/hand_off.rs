@@ -25,11 +25,11 @@ use crate::{
     node::Claim,
     op::release,
     quorum::{Round, Tally},
-    wait::{delete, delete_unconfirmed},
+    wait::delete,
 };
 
-/// Ends a hold here, and leaves its keys to the client that adopts them. Keys that no client can adopt are deleted: they
-/// would block the lock for as long as they live.
+/// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent, unless no client can adopt
+/// them: they would block the lock for as long as they live.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     // The process may stand still in between. The lease counts as valid from the first reading on, and its keys as there
@@ -46,14 +46,10 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     if left.is_some() {
         hold.metered.given();
     }
-    if let Some(lease) = &begun {
+    if let (None, Some(lease)) = (left, &begun) {
         client.ensure_running();
-        if left.is_some() {
-            delete_unconfirmed(queues, lease, hold.earliest, reading.now);
-        } else {
-            let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
-            delete(queues, lease, hold.earliest, reading.now, &round);
-        }
+        let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
+        delete(queues, lease, hold.earliest, reading.now, &round);
     }
     release::make_way(client, hold, reading.now);
     let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);

@@ -105,31 +105,6 @@ pub(crate) fn delete(
     asked
 }
 
-/// Asks the nodes that may have the keys, and have not confirmed them last, to delete them, as [`delete`] does. The next
-/// holder does not rely on them. A `SET` that still waits there, or is late, would keep other clients from
-/// the lock.
-pub(crate) fn delete_unconfirmed(
-    queues: &Queues,
-    lease: &LeaseState,
-    keep_until: Moment,
-    now: Moment,
-) {
-    let nodes = queues.nodes();
-    let round = Round::new(&nodes.names, Tally::is_complete);
-    let whereabouts = Whereabouts::of(lease, nodes);
-    let job = LazyCell::new(|| {
-        let keep_until = if keep_until > now { keep_until } else { Moment::ORIGIN };
-        clean_up(lease, KeySet::NONE, keep_until, true)
-    });
-    let mut early = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
-        if whereabouts.may_be_set(index) && !lease.confirmed_round.has_yes(index) {
-            early.extend(node.submit(Arc::clone(&job), ReplyTo::new(&round, index), now));
-        }
-    }
-    deliver(early);
-}
-
 /// The job that deletes the keys, or shortens them to what is left until `keep_until`.
 fn clean_up(lease: &LeaseState, wakes: KeySet, keep_until: Moment, may_be_there: bool) -> Arc<Job> {
     let (since, until) = (lease.since, lease.expired_by);

@@ -99,15 +99,15 @@ pub(super) struct News {
     watchers: Arc<Watchers>,
     pushed: Vec<Pushed>,
     /// The slots of which pushes may have been lost.
-    moved: BTreeSet<u16>,
+    unpushed: BTreeSet<u16>,
 }
 
 impl News {
     pub(super) fn tell(self) {
-        let Self { watchers, pushed, moved } = self;
+        let Self { watchers, pushed, unpushed } = self;
         pushed.into_iter().for_each(|it| it.tell(&watchers));
-        if !moved.is_empty() {
-            watchers.missed(|key| moved.contains(&slot_of(key)));
+        if !unpushed.is_empty() {
+            watchers.missed(|key| unpushed.contains(&slot_of(key)));
         }
     }
 }
@@ -129,10 +129,9 @@ pub(super) struct Members {
     /// Something has changed that a look would tell.
     wants_look: bool,
     driver: Option<Waker>,
-    /// A connection has ended, and pushes may have been lost with it.
-    lost_pushes: bool,
-    /// The slots that another member has now. It does not know what the one before was to push.
-    moved: BTreeSet<u16>,
+    /// The slots of which pushes may have been lost: the connection to their member has ended, or they have another one,
+    /// which does not know what the one before was to push.
+    unpushed: BTreeSet<u16>,
     /// The runtime has begun to end.
     is_parting: bool,
 }
@@ -157,8 +156,7 @@ impl Members {
             in_flight: VecDeque::new(),
             wants_look: false,
             driver: None,
-            lost_pushes: false,
-            moved: BTreeSet::new(),
+            unpushed: BTreeSet::new(),
             is_parting: false,
         }
     }
@@ -175,7 +173,7 @@ impl Members {
         if self.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
             self.driver = Some(cx.waker().clone());
         }
-        let mut redirected = Vec::new();
+        let (mut redirected, mut ended) = (Vec::new(), Vec::new());
         for (index, member) in self.members.iter_mut().enumerate() {
             let Some(exchange) = &mut member.exchange else { continue };
             let has_ended = exchange.drive(cx).is_ready();
@@ -188,9 +186,10 @@ impl Members {
             if has_ended {
                 member.has_ended();
                 self.wants_look = true;
-                self.lost_pushes = true;
+                ended.push(index);
             }
         }
+        ended.into_iter().for_each(|index| self.note_unpushed(index));
         if !redirected.is_empty() {
             for (from, it) in redirected {
                 self.redirect(from, it);
@@ -199,6 +198,12 @@ impl Members {
         }
         self.expire();
         self.wants_look
+    }
+
+    /// Notes that pushes of this member, to which the connection has ended, may have been lost.
+    fn note_unpushed(&mut self, index: usize) {
+        let owned = (0..).zip(&self.owners).filter(|(_, owner)| usize::from(**owner) == index);
+        self.unpushed.extend(owned.map(|(slot, _)| slot));
     }
 
     /// The members that a look has to reach: those that commands wait for.
@@ -283,17 +288,12 @@ impl Members {
     /// What the listeners are to be told, with this unlocked.
     pub(super) fn take_news(&mut self) -> Option<News> {
         let mut pushed = Vec::new();
-        if std::mem::take(&mut self.lost_pushes) {
-            pushed.push(Pushed::All);
-        }
         for exchange in self.members.iter_mut().filter_map(|it| it.exchange.as_mut()) {
             pushed.extend(exchange.take_pushed().map(|(_, pushed)| pushed).unwrap_or_default());
         }
-        if pushed.is_empty() && self.moved.is_empty() {
-            return None;
-        }
-        let (watchers, moved) = (Arc::clone(&self.watchers), std::mem::take(&mut self.moved));
-        Some(News { watchers, pushed, moved })
+        let unpushed = std::mem::take(&mut self.unpushed);
+        let has_news = !pushed.is_empty() || !unpushed.is_empty();
+        has_news.then(|| News { watchers: Arc::clone(&self.watchers), pushed, unpushed })
     }
 
     /// Ends all connections.

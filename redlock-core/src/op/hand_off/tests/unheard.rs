@@ -61,8 +61,7 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_when_it_is_asked_again_either() {
     let nodes = nodes(3);
     let specs = nodes.iter().map(|node| unheard(node, 1, true, Duration::ZERO)).collect();
-    let with_loss = vec![votes::without_deletes(&nodes[0]), nodes[1].spec(), nodes[2].spec()];
-    let (old, new) = (Redlock::builder().over(with_loss), Redlock::builder().over(specs));
+    let (old, new) = (client(&nodes), Redlock::builder().over(specs));
     drop(old.lock("warm").await.unwrap());
     sleep(SECOND).await;
     nodes[0].slow(SECOND / 100);

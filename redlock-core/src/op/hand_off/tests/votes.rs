@@ -1,70 +1,20 @@
 //! Which nodes vote for an adoption.
 
-use std::future::ready;
-
-use futures_util::FutureExt;
-
 use super::*;
 use crate::{
-    error::{NodeError, NodeErrorKind},
-    node::{
-        Action, Command,
-        intercepted::{self, without_run_id},
-    },
+    error::NodeErrorKind,
+    node::intercepted::{self, without_run_id},
 };
-
-/// This node, which no delete of the lock by that client reaches.
-pub(super) fn without_deletes(node: &MemoryNode) -> NodeSpec {
-    let name = node.spec().name;
-    intercepted::spec(&name.clone(), node, true, move |sender, _, commands| {
-        let is_delete = |it: &Command| {
-            matches!(it.action, Action::Release { .. }) && &*it.claim.key == "redlock:r"
-        };
-        if !commands.iter().any(is_delete) {
-            return sender.send(commands);
-        }
-        let lost = NodeError::new(&name, NodeErrorKind::Timeout, "a delete was lost");
-        ready(vec![Err(lost); commands.len()]).boxed()
-    })
-}
-
-/// A `SET` that comes late would keep other clients from the lock for its ttl: no holder has its value any more.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_had_not_confirmed_the_lock_does_not_keep_it() {
-    for min_hold in [Duration::ZERO, SECOND * 2] {
-        let nodes = nodes(3);
-        let (old, new) = (client(&nodes), client(&nodes));
-        for client in [&old, &new] {
-            drop(client.lock("warm").await.unwrap());
-        }
-        sleep(SECOND).await;
-        nodes[0].slow(SECOND / 100);
-        let lease = old.lock("r").min_hold(min_hold).await.unwrap().into_lease();
-        sleep(SECOND).await;
-        nodes[0].slow(Duration::ZERO);
-        assert_eq!(nodes[0].remaining("redlock:r").is_some(), !min_hold.is_zero());
-        let adopted = new.adopt(lease).await.unwrap();
-        assert_eq!(adopted.votes(), 2);
-        sleep(SECOND * 2).await;
-        drop(adopted);
-        sleep(SECOND).await;
-        assert!(are_empty(&nodes), "{min_hold:?}");
-    }
-}
 
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() {
     for (late, tells_run_id) in [(true, true), (false, true), (true, false), (false, false)] {
         let nodes = nodes(3);
-        let client = |specs: Vec<NodeSpec>| {
-            let by_name = |specs: Vec<_>| specs.into_iter().map(without_run_id).collect();
-            Redlock::builder().over(if tells_run_id { specs } else { by_name(specs) })
-        };
-        let specs = || nodes.iter().map(MemoryNode::spec).collect::<Vec<_>>();
-        let mut with_loss = specs();
-        with_loss[0] = without_deletes(&nodes[0]);
-        let (old, new) = (client(with_loss), client(specs()));
+        let by_name =
+            || Redlock::builder().over(nodes.iter().map(|it| without_run_id(it.spec())).collect());
+        let client = || if tells_run_id { client(&nodes) } else { by_name() };
+        let (old, new) = (client(), client());
         for client in [&old, &new] {
             drop(client.lock("warm").await.unwrap());
         }

@@ -125,7 +125,6 @@ impl Members {
             } else if let Some(mut exchange) = member.exchange {
                 exchange.close_reason().set("it is no master of the cluster any more");
                 exchange.end();
-                self.lost_pushes = true;
             }
         }
     }
@@ -164,7 +163,7 @@ impl Members {
             let now = self.members.get(usize::from(*is))?;
             (places.get(usize::from(*was)) != Some(&now.place)).then_some(slot)
         });
-        self.moved.extend(moved);
+        self.unpushed.extend(moved);
     }
 
     /// The slots with commands that their owners have yet to answer, and these owners.

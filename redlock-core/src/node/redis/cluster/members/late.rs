@@ -102,7 +102,7 @@ impl Members {
         exchange.close_reason().set(format!("no answer within {:?}", self.limit));
         exchange.end();
         member.has_ended();
-        self.lost_pushes = true;
+        self.note_unpushed(index);
         self.want_look();
     }
 }

@@ -133,7 +133,7 @@ impl Members {
             if !answers_more && let Some(owner) = self.owners.get_mut(usize::from(slot)) {
                 let before = std::mem::replace(owner, u16::try_from(index).unwrap_or(NONE));
                 if before != *owner {
-                    self.moved.insert(slot);
+                    self.unpushed.insert(slot);
                 }
             }
         }

@@ -317,8 +317,8 @@ async fn listeners_are_told_when_a_slot_has_another_member() {
     let slot = slot_of(KEY);
     let news = |members: &mut Members| {
         let news = members.take_news()?;
-        let has_moved = |slot: u16| !news.pushed.is_empty() || news.moved.contains(&slot);
-        Some([has_moved(slot), has_moved(SLOTS - 1), has_moved(0)])
+        assert!(news.pushed.is_empty());
+        Some([slot, SLOTS - 1, 0].map(|slot| news.unpushed.contains(&slot)))
     };
     let (mut members, [mut first, mut second]) = two();
     assert_eq!(news(&mut members), None);
@@ -335,6 +335,10 @@ async fn listeners_are_told_when_a_slot_has_another_member() {
     assert_eq!(news(&mut members), Some([false, true, true]), "the others have moved, too");
     // The connection to a former master is closed.
     members.apply(look_at_one(2));
+    assert_eq!(news(&mut members), Some([false, true, false]));
+    // A connection ends.
+    drop(second);
+    drive(&mut members).await;
     assert_eq!(news(&mut members), Some([true; 3]));
 
     // A master without a connection is replaced. The other one keeps its slot, under another number.
@@ -343,6 +347,12 @@ async fn listeners_are_told_when_a_slot_has_another_member() {
     members.apply(look_at_one(2));
     assert_eq!(members.members.len(), 1);
     assert_eq!(news(&mut members), Some([true, false, true]));
+    // A member has none of them.
+    let (mut members, [first, second]) = two();
+    drop(second);
+    drive(&mut members).await;
+    assert_eq!(news(&mut members), Some([false, true, false]));
+    drop(first);
 }
 
 /// It looks like another process once it has its name, and the slot would sit out.
