@@ -10,6 +10,8 @@
 //! | [`refusal`] | what a function returns whose lock was refused or lost |
 
 mod asking;
+#[cfg(test)]
+mod doubt_tests;
 mod guard;
 mod joining;
 #[cfg(test)]

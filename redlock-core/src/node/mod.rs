@@ -52,6 +52,8 @@ mod pipe;
 mod quarantine;
 pub(crate) mod queue_keys;
 mod queued;
+#[cfg(test)]
+mod recorder;
 pub(crate) mod redis;
 mod refusals;
 #[cfg(test)]

@@ -6,8 +6,10 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, NodeState, Opened, ReplyTo,
-    Watchers, deliver, ending_by::ending_by,
+    Action, Claim, Connector, Job, NodeHandle, NodeSpec, NodeState, Opened, ReplyTo, Watchers,
+    deliver,
+    ending_by::ending_by,
+    recorder::{Note, Recorder},
 };
 use crate::{
     LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
@@ -282,30 +284,6 @@ async fn no_state_is_kept_of_keys_that_are_no_longer_watched() {
     assert!(watchers.into_iter().all(Watchers::is_empty));
 }
 
-/// Notes the nodes whose connections have ended.
-#[derive(Default)]
-struct Recorder(Mutex<Vec<usize>>);
-
-impl Listener for Recorder {
-    fn changed(&self, _: usize, _: &str) {}
-
-    fn missed(&self, _: usize, _: &str) {}
-
-    fn freed(&self, _: usize) {}
-
-    fn changed_here(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
-        None
-    }
-
-    fn disconnected(&self, node: usize) {
-        self.0.lock().push(node);
-    }
-
-    fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
-        None
-    }
-}
-
 /// A listener on the first node of a client that is connected.
 async fn recorder(redlock: &Redlock) -> Arc<Recorder> {
     drop(redlock.lock("warm").await.unwrap());
@@ -321,10 +299,10 @@ async fn listeners_are_told_that_a_node_is_gone() {
     let redlock = trusting(std::slice::from_ref(&node));
     let recorder = recorder(&redlock).await;
     sleep(10 * MS).await;
-    assert_eq!(*recorder.0.lock(), [0_usize; 0]);
+    assert_eq!(recorder.take(), []);
     node.stop();
     sleep(10 * MS).await;
-    assert_eq!(*recorder.0.lock(), [7]);
+    assert_eq!(recorder.take(), [(7, Note::Disconnected)]);
 }
 
 /// A listener on another runtime starts the task of the node again there (rule 13).
@@ -334,9 +312,9 @@ fn listeners_are_told_that_the_runtime_of_a_node_has_ended() {
     let redlock = trusting(std::slice::from_ref(&node));
     let runtime = runtime();
     let recorder = runtime.block_on(recorder(&redlock));
-    assert_eq!(*recorder.0.lock(), [0_usize; 0]);
+    assert_eq!(recorder.take(), []);
     drop(runtime);
-    assert_eq!(*recorder.0.lock(), [7]);
+    assert_eq!(recorder.take(), [(7, Note::Disconnected)]);
 }
 
 /// A node that hangs keeps the next runtime waiting for its connection, and a node that is stopped

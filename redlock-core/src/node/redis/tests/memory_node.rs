@@ -12,7 +12,10 @@ use self::drawn::{KeyName, Lock, Step, What, steps};
 use super::*;
 use crate::{
     MemoryNode,
-    node::{Job, Listener, Raise, ReplyTo, Told, Watchers, queue_keys},
+    node::{
+        Raise, Told, Watchers, queue_keys,
+        recorder::{Note, Recorder},
+    },
     sync::Mutex,
     token::Token,
 };
@@ -39,37 +42,11 @@ fn keys(lock: Lock) -> Vec<Arc<str>> {
     }
 }
 
-/// The keys that a node has told one of its connections of.
-#[derive(Default)]
-struct Heard {
-    connection: usize,
-    keys: Arc<Mutex<Vec<(usize, String)>>>,
-}
-
-impl Listener for Heard {
-    fn changed(&self, _: usize, key: &str) {
-        self.keys.lock().push((self.connection, key.to_owned()));
-    }
-
-    fn missed(&self, _: usize, _: &str) {}
-
-    fn freed(&self, _: usize) {}
-
-    fn changed_here(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
-        None
-    }
-
-    fn disconnected(&self, _: usize) {}
-
-    fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
-        None
-    }
-}
-
 /// A node, and what each client knows of it.
 struct Side {
     connections: Vec<Box<dyn Connection>>,
-    heard: Arc<Mutex<Vec<(usize, String)>>>,
+    /// By connection.
+    recorder: Arc<Recorder>,
     places: BTreeMap<(String, usize), u64>,
     numbers: BTreeMap<(String, usize), u64>,
 }
@@ -77,7 +54,7 @@ struct Side {
 impl Side {
     /// With a connection for each client.
     async fn of(spec: NodeSpec) -> Self {
-        let heard = Arc::default();
+        let recorder = Arc::<Recorder>::default();
         let mut connections = Vec::new();
         for connection in 0..CLIENTS {
             let watchers = Arc::<Watchers>::default();
@@ -100,12 +77,12 @@ impl Side {
             told.sort_unstable();
             told.dedup();
             for key in told {
-                watchers.add(&key, 0, Arc::new(Heard { connection, keys: Arc::clone(&heard) }));
+                watchers.add(&key, connection, Arc::<Recorder>::clone(&recorder));
             }
             let connected = within(spec.connector.connect(&watchers)).await;
             connections.push(driven(connected.unwrap().0));
         }
-        Self { connections, heard, places: BTreeMap::new(), numbers: BTreeMap::new() }
+        Self { connections, recorder, places: BTreeMap::new(), numbers: BTreeMap::new() }
     }
 
     /// Does this, and returns what the client is told.
@@ -179,12 +156,12 @@ impl Side {
     }
 
     /// What the clients have been told since they were asked last, in order of the keys.
-    async fn heard(&mut self) -> Vec<(usize, String)> {
+    async fn heard(&mut self) -> Vec<(usize, Note)> {
         for connection in &mut self.connections {
             // Pushes come before its answer.
             within(connection.ping()).await.unwrap();
         }
-        let mut heard = std::mem::take(&mut *self.heard.lock());
+        let mut heard = self.recorder.take();
         heard.sort_unstable();
         heard
     }

@@ -171,3 +171,20 @@ async fn a_waiter_that_no_queue_has_taken_passes_no_turn_on() {
         assert_eq!(told, passes_on.then_some(Signal::Turn), "{answer:?} {has_turn}");
     }
 }
+
+/// The node that cannot be reached keeps the entry, and a waiter that let go of its place would lose it.
+#[tokio::test(start_paused = true)]
+async fn a_place_on_a_node_that_cannot_be_reached_is_kept_where_the_others_refuse() {
+    for (kind, expected) in
+        [(NodeErrorKind::Down, Report::Unanswered), (NodeErrorKind::Server, Report::NoQueue)]
+    {
+        let refuses = Arc::new(AtomicBool::new(false));
+        let mut nodes = vec![refusing(&refuses, Err(error(kind, Cause::Other)))];
+        let others = refusing(&refuses, Err(error(NodeErrorKind::Server, Cause::Other)));
+        nodes.extend([others.clone(), others]);
+        let redlock = Redlock::builder().over(nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        refuses.store(true, SeqCst);
+        assert_eq!(entry(&redlock).report().await, expected);
+    }
+}

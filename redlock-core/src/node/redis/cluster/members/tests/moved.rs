@@ -1,6 +1,7 @@
 //! Slots that move: what releases and listeners make of it.
 
 use super::*;
+use crate::node::recorder::{Note, Recorder};
 
 /// The member that runs the second step of a release has deleted the key in the first one.
 #[tokio::test(start_paused = true)]
@@ -68,4 +69,19 @@ async fn listeners_are_told_when_a_slot_has_another_member() {
     drive(&mut members).await;
     assert_eq!(news(&mut members), Some([false, true, false]));
     drop(first);
+}
+
+/// The listeners of all other slots would ask their nodes, for nothing.
+#[tokio::test(start_paused = true)]
+async fn only_the_listeners_of_a_slot_are_told_that_it_has_another_member() {
+    const OTHER: &str = "redlock:b";
+    assert_ne!(slot_of(OTHER), slot_of(KEY));
+    let (mut members, [mut first, _second]) = two();
+    let recorder = Arc::<Recorder>::default();
+    for key in [KEY, OTHER] {
+        members.watchers.add(&key.into(), 7, Arc::<Recorder>::clone(&recorder));
+    }
+    let _grant = redirected(&mut members, &mut first, &moved_to(2)).await;
+    members.take_news().unwrap().tell();
+    assert_eq!(recorder.take(), [(7, Note::Missed(KEY.to_owned()))]);
 }
