@@ -55,6 +55,8 @@ struct Member {
     has_answered: bool,
     /// Its last connection failed, or ended at once without an answer.
     is_useless: bool,
+    /// Commands were to go to it since then.
+    is_wanted: bool,
     /// How often it was late.
     strikes: Strikes,
 }
@@ -206,9 +208,12 @@ impl Members {
         self.unpushed.extend(owned.map(|(slot, _)| slot));
     }
 
-    /// The members that a look has to reach: those that commands wait for.
+    /// The members that a look has to reach although they may have no slots: those that commands wait for, or were to
+    /// go to.
     pub(super) fn wanted(&self) -> BTreeSet<MemberAddress> {
-        self.parked.iter().filter(|it| it.asking).filter_map(|it| it.to.clone()).collect()
+        let targets = self.parked.iter().filter(|it| it.asking).filter_map(|it| it.to.as_ref());
+        let missed = self.members.iter().filter(|it| it.is_wanted).map(|it| &it.place);
+        targets.chain(missed).cloned().collect()
     }
 
     /// The members that can be asked about the others.

@@ -13,6 +13,15 @@ pub(super) struct MemberAddress {
     pub(super) port: u16,
 }
 
+impl MemberAddress {
+    /// The address that a member has told. An empty host and `?` mean that the member has no other name for the
+    /// host than the one by which this client has `reached` it.
+    pub(super) fn told(host: &str, port: u16, reached: &str) -> Self {
+        let host = if matches!(host, "" | "?") { reached } else { host };
+        Self { host: host.to_owned(), port }
+    }
+}
+
 /// The master of some slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shard {
@@ -36,12 +45,9 @@ fn shard(entry: &Value, host: &str) -> Option<Shard> {
         return None;
     }
     let [its_host, port, rest @ ..] = &master[..] else { return None };
-    // Null and "?" mean that the member has no other name for itself than that by which it was
-    // reached.
+    // Null says the same as an empty one.
     let its_host: Option<String> = get(its_host)?;
-    let its_host = its_host.filter(|it| !it.is_empty() && it != "?");
-    let place =
-        MemberAddress { host: its_host.unwrap_or_else(|| host.to_owned()), port: get(port)? };
+    let place = MemberAddress::told(&its_host.unwrap_or_default(), get(port)?, host);
     // Servers before Redis 4 tell no name.
     let id = rest.first().and_then(get).unwrap_or_else(|| format!("{place:?}"));
     Some(Shard { slots: first..=last, place, id })

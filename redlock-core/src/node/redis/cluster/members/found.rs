@@ -1,6 +1,6 @@
 //! What a look at a cluster changes: the members, and which member has which slot.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -42,10 +42,11 @@ impl Members {
         let in_use = self.in_use();
         let places: Vec<_> = self.members.iter().map(|it| it.place.clone()).collect();
         let before = self.owners.clone();
+        let wanted = self.wanted();
         for (place, reached) in opened {
             self.take_in(place, reached, &shards);
         }
-        self.drop_former(&shards, &in_use);
+        self.drop_former(&shards, &wanted, &in_use);
         let served = self.assign(&shards);
         self.keep(&in_use);
         if !places.is_empty() {
@@ -57,7 +58,10 @@ impl Members {
         looked_at.for_each(|it| it.is_new = false);
         self.wants_look = false;
         for routed in std::mem::take(&mut self.parked) {
-            self.route(routed);
+            // The look had begun when it came, and has not tried its member.
+            let is_too_late = routed.asking
+                && !self.members.iter().any(|it| routed.to.as_ref() == Some(&it.place));
+            if is_too_late { self.park(routed) } else { self.route(routed) }
         }
         self.write();
         barred
@@ -84,6 +88,7 @@ impl Members {
                 connected: Instant::now(),
                 has_answered: false,
                 is_useless: false,
+                is_wanted: false,
                 strikes: Strikes::default(),
             },
             Err(problem) => Member {
@@ -96,6 +101,7 @@ impl Members {
                 connected: Instant::now(),
                 has_answered: false,
                 is_useless: true,
+                is_wanted: false,
                 strikes: Strikes::default(),
             },
         };
@@ -108,17 +114,21 @@ impl Members {
     }
 
     /// Ends the connections to members that have lost all their slots. A member that is taking its
-    /// first slot over has none yet, and stays while commands wait for it or it has some to answer.
+    /// first slot over has none yet, and stays while it is `wanted` or has commands to answer.
     ///
     /// The connection to a former master ends even if it has commands for its own slots to answer. It may be cut off
     /// from the others. Then it would give locks beside its successor for as long as this client asks it for some.
-    fn drop_former(&mut self, shards: &[Shard], in_use: &[(u16, MemberAddress)]) {
-        let wanted = self.wanted();
+    fn drop_former(
+        &mut self,
+        shards: &[Shard],
+        wanted: &BTreeSet<MemberAddress>,
+        in_use: &[(u16, MemberAddress)],
+    ) {
         for member in std::mem::take(&mut self.members) {
             let at = |place: &MemberAddress| *place == member.place;
             let has_slots = shards.iter().any(|it| at(&it.place));
             let was_asked_as_owner = in_use.iter().any(|(_, place)| at(place));
-            let is_wanted = wanted.iter().any(at) && member.exchange.is_some();
+            let is_wanted = wanted.contains(&member.place);
             if has_slots || is_wanted || !was_asked_as_owner && member.unanswered().next().is_some()
             {
                 self.members.push(member);

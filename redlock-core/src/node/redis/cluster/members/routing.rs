@@ -96,7 +96,7 @@ impl Members {
         Some(NodeError::new(&self.name, NodeErrorKind::SitsOut, reason))
     }
 
-    fn park(&mut self, routed: Routed) {
+    pub(super) fn park(&mut self, routed: Routed) {
         self.parked.push_back(routed);
         self.want_look();
     }
@@ -112,15 +112,17 @@ impl Members {
             batch.answer(place, Err(error));
             return;
         }
-        let host = match &*to.host {
-            "" => self.members.get(from).map(|it| it.place.host.clone()).unwrap_or_default(),
-            host => host.to_owned(),
-        };
-        let target = MemberAddress { host, port: to.port };
-        let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
+        let its_host = self.members.get(from).map_or("", |it| it.place.host.as_str());
+        let target = MemberAddress::told(&to.host, to.port, its_host);
         let (slot, asking) = (to.slot, to.once);
+        // Commands that waited for a member that is away would block their slot: each would have it dialled anew.
+        let is_at_hand = |it: &Member| it.exchange.is_some() || asking && it.is_useless;
+        let known = self.members.iter().position(|it| it.place == target && is_at_hand(it));
         let routed = Routed { batch, place, slot, to: Some(target), asking, hops };
         let Some(index) = known else { return self.park(routed) };
+        if let Some(member) = self.members.get_mut(index) {
+            member.is_wanted |= member.exchange.is_none();
+        }
         let answers_more =
             self.members.get(from).is_some_and(|it| it.unanswered().any(|it| it == slot));
         if !asking && let Some(member) = self.members.get(index) {

@@ -1,5 +1,6 @@
 //! Members that send commands on, over streams in memory.
 
+mod importing;
 mod moved;
 
 use std::{
@@ -207,72 +208,6 @@ async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
         assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Done)]);
         assert_eq!(members.owners[usize::from(slot_of(KEY))], 1, "it has nothing left to answer");
     }
-}
-
-/// The other member runs one command of the slot and no more.
-#[tokio::test(start_paused = true)]
-async fn a_member_that_takes_a_slot_over_does_not_own_it_before_a_look_says_so() {
-    let (mut members, [mut first, mut second]) = two();
-    let _grant = redirected(&mut members, &mut first, &ask_at(2)).await;
-    assert_eq!(heard(&mut second).await, ["SET"]);
-    members.apply(look(1));
-    assert_eq!(members.owners[usize::from(slot_of(KEY))], 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_that_takes_its_first_slot_over_stays_while_it_has_commands_to_answer() {
-    let (mut members, [mut first, mut second]) = two();
-    let grant = redirected(&mut members, &mut first, &ask_at(2)).await;
-    assert_eq!(heard(&mut second).await, ["SET"]);
-    members.apply(look_at_one(1));
-    // To `ASKING`, too.
-    second.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
-    assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
-    members.apply(look_at_one(1));
-    assert_eq!(members.members.len(), 1, "it has nothing left to answer");
-}
-
-/// Without a run id, each connection may be to another process: also one that was opened for a command alone.
-/// Rule 16: keys come to a member before their slot does, and go when it restarts.
-#[tokio::test(start_paused = true)]
-async fn a_member_that_restarted_gives_no_lock_in_a_slot_that_it_is_taking_over() {
-    for restarts in [false, true] {
-        let (mut members, [mut first, mut second]) = two();
-        if restarts {
-            drop(second);
-            drive(&mut members).await;
-            let (opened, end) = open(2);
-            assert!(members.apply(Found { opened: vec![opened], ..look(1) }) > 0);
-            second = end;
-        }
-        let peers = tokio::spawn(async move {
-            let mut buffer = vec![0; 64 * 1024];
-            assert!(first.read(&mut buffer).await.unwrap() > 0);
-            first.write_all(ask_at(2).as_bytes()).await.unwrap();
-            if !restarts {
-                assert!(second.read(&mut buffer).await.unwrap() > 0);
-                second.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
-            }
-            (first, second)
-        });
-        let answer = lock(&mut members).await;
-        match restarts {
-            false => assert_eq!(answer, Ok(Reply::Done)),
-            true => assert_eq!(answer.unwrap_err().kind, NodeErrorKind::SitsOut),
-        }
-        drop(peers.await.unwrap());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_that_was_connected_for_one_command_has_not_been_looked_at() {
-    let (mut members, [mut first, _second]) = two();
-    members.apply(look_at_one(1));
-    let _grant = redirected(&mut members, &mut first, &ask_at(2)).await;
-    let (opened, mut second) = open(2);
-    members.apply(Found { opened: vec![opened], ..look_at_one(1) });
-    assert_eq!(heard(&mut second).await, ["SET"]);
-    assert_eq!(members.apply(look(1)), 1, "it may have restarted");
 }
 
 /// It may be cut off from the others, and would give locks for as long as this client asks it for some.
