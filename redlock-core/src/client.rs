@@ -130,12 +130,8 @@ impl Client {
     }
 
     /// Counts what is about to be asked for this resource as in flight, unless the client is closed.
-    ///
-    /// The order matters: a shutdown that the check does not see yet sees what is in flight.
     pub(crate) fn enter(&self, resource: &str) -> Result<InFlightGuard, LockError> {
-        let in_flight = self.leases.track_in_flight();
-        self.check_open(resource)?;
-        Ok(in_flight)
+        self.leases.track_if(|| self.check_open(resource))
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -40,28 +40,6 @@ fn shutdown_returns_when_the_last_guard_goes() {
     });
 }
 
-/// `shutdown` waits for each attempt that it does not refuse: no key comes to a node behind its back.
-#[test]
-fn no_attempt_begins_behind_a_shutdown() {
-    in_any_order(|world| {
-        let nodes = nodes(1);
-        let client = world.client(&nodes);
-        let (asks, node) = (client.clone(), nodes[0].clone());
-        let grace = world.ttl();
-        let threads: Vec<Thread> = vec![
-            Box::new(move || asks.run(async |redlock| drop(redlock.try_lock("r").await))),
-            Box::new(move || {
-                client.run(async |redlock| redlock.shutdown(grace).await);
-                for _ in 0..50 {
-                    assert_eq!(node.keys(), Vec::<String>::new());
-                    shuttle::thread::yield_now();
-                }
-            }),
-        ];
-        world.pass_until_done(SOON, threads);
-    });
-}
-
 /// A hold may end before its line has heard of it: the line must not wait for its end then.
 #[test]
 fn a_hold_that_ends_at_its_beginning_does_not_block_its_line() {

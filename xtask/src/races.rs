@@ -7,9 +7,6 @@ use crate::shell::{self, Failure};
 pub(crate) const ABOUT: &str =
     "runs threads of a client in many orders: REDLOCK_ORDERS=N for more, or the name of a test";
 
-/// The tests.
-pub(crate) const PROGRAM: [&str; 4] = ["-p", "redlock-races", "--test", "races"];
-
 /// What they are compiled with.
 pub(crate) const FLAGS: &str = "--cfg redlock_races";
 
@@ -25,8 +22,7 @@ pub(crate) fn build() -> Result<(), Failure> {
 }
 
 fn tests() -> Command {
-    let mut command = shell::cargo(["test", "--quiet"]);
-    command.args(PROGRAM);
+    let mut command = shell::cargo(["test", "--quiet", "-p", "redlock-races", "--test", "races"]);
     shell::with_flags(&mut command, FLAGS, "races");
     // The orders are what takes the time.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");

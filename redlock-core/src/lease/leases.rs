@@ -86,6 +86,16 @@ impl Leases {
         InFlightGuard(Arc::clone(self))
     }
 
+    /// Counts an attempt as in flight if the client `is_open`. In this order: a shutdown that is not seen yet sees what
+    /// is in flight, and waits for it.
+    pub(crate) fn track_if<E>(
+        self: &Arc<Self>,
+        is_open: impl FnOnce() -> Result<(), E>,
+    ) -> Result<InFlightGuard, E> {
+        let in_flight = self.track_in_flight();
+        is_open().map(|()| in_flight)
+    }
+
     /// Whether an attempt or a lease is in flight that may still leave keys to clean up.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.in_flight.load(Ordering::Acquire) > 0
@@ -98,5 +108,25 @@ pub(crate) struct InFlightGuard(Arc<Leases>);
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Redlock;
+
+    #[tokio::test]
+    async fn an_attempt_is_in_flight_before_it_looks_whether_the_client_is_open() {
+        let redlock = Redlock::in_memory(1);
+        let leases = &redlock.client().leases;
+        for is_open in [Ok(()), Err("closed")] {
+            let entered = leases.track_if(|| {
+                assert!(leases.has_in_flight(), "a shutdown would not wait for it");
+                is_open
+            });
+            assert_eq!(leases.has_in_flight(), is_open.is_ok());
+            assert_eq!(entered.err(), is_open.err());
+            assert!(!leases.has_in_flight());
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::copy::Copy;
-use crate::{races, shell::Failure, sim};
+use crate::{shell::Failure, sim};
 
 /// The longest time that a suite may take. A bug may keep a suite from ending, which shows nothing.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -35,20 +35,17 @@ enum Kind {
     Lib,
     /// `test PACKAGE SUITE FILTER`: tests of a package in a file of their own.
     Test,
-    /// `races FILTER`: tests of threads in many orders.
-    Races,
 }
 
 impl Kind {
-    const ALL: [(&'static str, Self); 4] =
-        [("sim", Self::Sim), ("lib", Self::Lib), ("test", Self::Test), ("races", Self::Races)];
+    const ALL: [(&'static str, Self); 3] =
+        [("sim", Self::Sim), ("lib", Self::Lib), ("test", Self::Test)];
 
     fn usage(self) -> &'static str {
         match self {
             Self::Sim => "sim --seeds N",
             Self::Lib => "lib NAME_OF_A_TEST",
             Self::Test => "test PACKAGE SUITE NAME_OF_A_TEST",
-            Self::Races => "races NAME_OF_A_TEST",
         }
     }
 }
@@ -114,7 +111,7 @@ impl Suite {
     fn build(&self, copy: &Copy, log: &Path) -> Result<(), Failure> {
         let build = match self.kind {
             Kind::Sim => self.cargo(copy, "build"),
-            Kind::Lib | Kind::Test | Kind::Races => {
+            Kind::Lib | Kind::Test => {
                 let mut command = self.cargo(copy, "test");
                 command.arg("--no-run");
                 command
@@ -134,7 +131,7 @@ impl Suite {
                 command.arg("--").args(options).args(&self.arguments);
                 return command;
             }
-            Kind::Lib | Kind::Test | Kind::Races => self.cargo(copy, "test"),
+            Kind::Lib | Kind::Test => self.cargo(copy, "test"),
         };
         command.args(if self.kind == Kind::Test { &self.arguments[2..] } else { &self.arguments });
         command
@@ -153,12 +150,6 @@ impl Suite {
                 let (package, suite) = (&self.arguments[0], &self.arguments[1]);
                 copy.cargo("lib", &[task, "--quiet", ALL, "-p", package, "--test", suite])
             }
-            Kind::Races => {
-                let mut command = copy.cargo("races", &[task, "--quiet"]);
-                command.args(races::PROGRAM);
-                command.env("RUSTFLAGS", races::FLAGS);
-                command
-            }
         }
     }
 
@@ -173,7 +164,7 @@ impl Suite {
         let begins = match self.kind {
             Kind::Sim => "  seed ",
             // `name_of_the_test --- FAILED`, and under `failures:`.
-            Kind::Lib | Kind::Test | Kind::Races => "---- ",
+            Kind::Lib | Kind::Test => "---- ",
         };
         let line = report.lines().find_map(|line| line.strip_prefix(begins))?;
         Some(line.trim_end_matches(" stdout ----").chars().take(120).collect())
@@ -212,9 +203,7 @@ mod tests {
 
     #[test]
     fn a_suite_is_written_as_it_is_read() {
-        for text in
-            ["sim --crowd --seeds 5", "lib one_test", "test redlock-core sets one_test", "races a"]
-        {
+        for text in ["sim --crowd --seeds 5", "lib one_test", "test redlock-core sets one_test"] {
             assert_eq!(suite(text).to_string(), text);
         }
         for (text, usage) in [("lib", "lib NAME_OF_A_TEST"), ("test sets one_test", "test PACKAGE")]
