@@ -65,7 +65,7 @@ pub(crate) struct Nodes {
         global = true
     )]
     pub(crate) max_ttl: Duration,
-    /// When a node that may have forgotten locks gives no votes for --max-ttl
+    /// When a node that may have forgotten locks gives no votes for --max-ttl and its drift allowance
     #[arg(
         long,
         value_enum,
@@ -85,7 +85,7 @@ pub(crate) struct Nodes {
 pub(crate) enum RestartPolicy {
     /// If this run has seen it restart
     Observed,
-    /// Also if it has been up for less than --max-ttl
+    /// Also if it has been up for less than --max-ttl and its drift allowance
     Strict,
     /// Never
     Trusted,

@@ -12,6 +12,9 @@ use std::{
 
 use rustix::fs::{Access, access};
 
+/// Where the system looks for commands if there is no `PATH`.
+const WITHOUT_PATH: &str = "/bin:/usr/bin";
+
 /// Where it is.
 ///
 /// # Errors
@@ -24,8 +27,7 @@ pub(crate) fn find(program: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return check_file(program.into());
     }
-    // Without a `PATH`, the system has one of its own.
-    let Some(path) = env::var_os("PATH") else { return Ok(program.into()) };
+    let path = env::var_os("PATH").unwrap_or_else(|| WITHOUT_PATH.into());
     let mut found = Err(ErrorKind::NotFound.into());
     for folder in env::split_paths(&path) {
         // An empty one is the working directory.

@@ -28,11 +28,12 @@ use crate::{
     args::Run,
     executable,
     exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
-    orphans, show,
+    orphans::{self, Orphans},
+    show,
     signals::{Signals, has_terminal},
 };
 
-/// How long the clean-up of a request that a signal has ended may take.
+/// How long a clean-up may take: that of a request that a signal has ended, and the end of processes that were killed.
 const CLEAN_UP: Duration = Duration::from_secs(1);
 
 /// Takes the lock, runs the command, and releases the lock when the command has ended. `ttl` is that of the client.
@@ -117,7 +118,7 @@ fn cannot_run(run: &Run, error: &io::Error) -> Failure {
 
 /// The command is there, and does not start.
 fn cannot_start(run: &Run, file: &Path, error: &io::Error) -> Failure {
-    if error.kind() != io::ErrorKind::NotFound {
+    if error.kind() != io::ErrorKind::NotFound || !file.exists() {
         return cannot_run(run, error);
     }
     let why = if executable::names_an_interpreter(file) {
@@ -149,6 +150,7 @@ struct Running {
     /// The command leads a process group, which has all that it started. Without a terminal alone: a command in
     /// a group of its own could not read from the terminal.
     leads_group: bool,
+    orphans: Orphans,
 }
 
 impl Running {
@@ -181,9 +183,11 @@ impl Running {
         if leads_group {
             command.process_group(0);
         }
+        let mut orphans = Orphans::new();
         let child = command.spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok(Self { child, id, leads_group })
+        orphans.but(id);
+        Ok(Self { child, id, leads_group, orphans })
     }
 
     /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost or the
@@ -216,7 +220,8 @@ impl Running {
                             // What it started goes on without a lock, unless it is stopped as well.
                             self.send(signal);
                         }
-                        self.see_off(signals, kill_after).await?;
+                        let goes_on = "it goes on, and the lock stays until it has ended";
+                        self.see_off(goes_on, signals, kill_after).await?;
                     }
                     return Ok(Ended::ByItself(status));
                 }
@@ -250,17 +255,25 @@ impl Running {
             show::tell(format_args!("the command may not be stopped by this user: {goes_on}"));
         }
         self.wake();
-        self.see_off(signals, kill_after).await?;
-        Ok(if may_stop { STOPPED } else { NOT_STOPPED })
+        let was_stopped = self.see_off(goes_on, signals, kill_after).await?;
+        // What has left its group works under the lock as well.
+        self.orphans.stop(kill_after).await;
+        Ok(if may_stop && was_stopped { STOPPED } else { NOT_STOPPED })
     }
 
-    /// Waits until the command and all of its group have ended, and kills them if that takes too long.
-    async fn see_off(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
+    /// Waits until the command and all of its group have ended, and kills them if that takes too long. What `goes_on` is
+    /// said of what belongs to another user. It is waited for, and the result is false.
+    async fn see_off(
+        &mut self,
+        goes_on: &str,
+        signals: &mut Signals,
+        kill_after: Duration,
+    ) -> io::Result<bool> {
         let mut end = pin!(sleep(kill_after));
         loop {
             tokio::select! {
                 biased;
-                gone = self.gone() => return gone,
+                gone = self.gone() => return gone.map(|()| true),
                 () = &mut end => break,
                 signal = signals.next() => self.pass_on(signal),
             }
@@ -274,13 +287,25 @@ impl Running {
                 signal = signals.next() => self.pass_on(signal),
             }
         }
-        // Its group needs a moment, too. What has left the group is killed once its parents have ended.
-        let gone = async {
-            self.gone().await?;
-            orphans::kill(self.id).await;
-            Ok(())
-        };
-        timeout(CLEAN_UP, gone).await.unwrap_or(Ok(()))
+        // Its group needs a moment, too. What has left the group is inherited once its parents have ended.
+        let gone = timeout(CLEAN_UP, self.gone()).await;
+        self.orphans.kill().await;
+        if let Ok(gone) = gone {
+            return gone.map(|()| true);
+        }
+        if self.send(Signal::KILL) {
+            return Ok(true);
+        }
+        show::tell(format_args!(
+            "what the command has started may not be stopped by this user: {goes_on}"
+        ));
+        loop {
+            tokio::select! {
+                biased;
+                gone = self.gone() => return gone.map(|()| false),
+                signal = signals.next() => self.pass_on(signal),
+            }
+        }
     }
 
     /// Waits until the command and all of its group have ended. Cancel safe.

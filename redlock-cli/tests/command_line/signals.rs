@@ -141,6 +141,48 @@ fn what_left_the_group_of_the_command_is_killed_with_it() {
     }
 }
 
+/// The command obeys, and what it has started elsewhere would work on without the lock.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_left_the_group_of_a_command_that_stops_is_stopped_as_well() {
+    let nodes = Nodes::start(1);
+    for (traps, told) in [("trap \"echo told; exit\" TERM", true), ("trap \"\" TERM", false)] {
+        let worker = format!("{traps}; echo held; for i in $(seq 600); do sleep 0.1; done");
+        let script = format!("setsid sh -c '{worker}' 2> /dev/null & wait");
+        let kill_after = if told { "10m" } else { "100ms" };
+        let holder = Holder::start(&nodes, &["--kill-after", kill_after], &script);
+        assert_eq!(holder.line(), "held");
+        assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+        if told {
+            assert_eq!(holder.line(), "told");
+        }
+        let printed = holder.lines.recv_timeout(LIMIT);
+        assert_eq!(printed, Err(RecvTimeoutError::Disconnected), "nothing has the pipe open");
+        assert_eq!(holder.code(), Some(74));
+    }
+}
+
+/// A shell has started it, and became `redlock` then.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_the_command_has_not_started_is_not_killed_with_it() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let beside = folder.path().join("beside");
+    let script = format!(
+        "setsid sh -c 'echo $$ > {}; exec sleep 1000' > /dev/null 2>&1 & exec {} --node {} --node-timeout 4s \
+         run r --ttl 12s --max-hold 1s --kill-after 100ms -- sh -c \"trap '' TERM; while :; do sleep 0.05; done\"",
+        beside.display(),
+        env!("CARGO_BIN_EXE_redlock"),
+        nodes.urls().join(","),
+    );
+    let run = Command::new("setsid").args(["sh", "-c", &script]).stdin(Stdio::null()).status();
+    assert_eq!(run.unwrap().code(), Some(74));
+    let id: i32 = std::fs::read_to_string(beside).unwrap().trim().parse().unwrap();
+    let beside = Pid::from_raw(id).unwrap();
+    assert_eq!(kill_process(beside, Signal::KILL), Ok(()), "it is there");
+}
+
 #[test]
 fn a_signal_ends_the_waiting() {
     let nodes = Nodes::start(1);

@@ -36,6 +36,18 @@ fn a_command_that_cannot_be_run_takes_no_lock() {
     }
 }
 
+/// The system has places where it looks all the same.
+#[test]
+fn a_command_is_looked_for_without_a_path() {
+    let nodes = Nodes::start(1);
+    for (program, code) in [("no-such-program", 127), ("true", 0)] {
+        let mut run = redlock(&nodes, &["run", "r", "--", program]);
+        let run = told(run.env_remove("PATH").output().unwrap());
+        assert_eq!(run.0, code, "{run:?}");
+        assert!(nodes[0].keys().is_empty(), "{:?}", nodes[0].keys());
+    }
+}
+
 /// A program whose loader is not there.
 #[cfg(target_os = "linux")]
 fn of_another_library() -> Vec<u8> {

@@ -13,7 +13,7 @@ fn the_lock_is_renewed_until_a_command_that_has_run_for_too_long_has_ended() {
     let waits = until_there(&go_on);
     let script =
         format!("trap 'echo told; {waits}; exit 3' TERM; echo held; while :; do sleep 0.05; done");
-    let options = ["--max-hold", "1ms", "--kill-after", "10m"];
+    let options = ["--max-hold", "2s", "--kill-after", "10m"];
     let holder = Holder::start(&nodes, &options, &script);
     assert_eq!(holder.line(), "held");
     assert_eq!(holder.line(), "told");
