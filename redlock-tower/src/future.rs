@@ -57,6 +57,11 @@ where
 /// The state of a request. Each option is `Some` until its state is left.
 #[pin_project(project = StateProj)]
 enum State<S, Req, K, F, R, E> {
+    /// Nothing was done yet: `call` may run in another task, as behind a `tower::buffer`, where a panic of the extractor
+    /// would end the service for all requests.
+    Arriving {
+        call: Option<(S, Req)>,
+    },
     Extracting {
         #[pin]
         key: K,
@@ -75,8 +80,7 @@ enum State<S, Req, K, F, R, E> {
         response: F,
         guard: Option<BodyGuard>,
     },
-    /// The extractor gave no key, or was not asked for one. A state of its own: `call` may run in another
-    /// task, as behind a `tower::buffer`, and the locks around the request are those of the task that polls.
+    /// The extractor gave no key, or was not asked for one.
     Passing {
         call: Option<(S, Req)>,
     },
@@ -99,13 +103,7 @@ where
 {
     pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
         let sends_body = P::sends_body(&request);
-        let state = if settings.protocol.locks(&request) {
-            let key = settings.extract.extract(request);
-            State::Extracting { key, service: Some(ready) }
-        } else {
-            State::Passing { call: Some((ready, request)) }
-        };
-        Self { state, settings, sends_body }
+        Self { state: State::Arriving { call: Some((ready, request)) }, settings, sends_body }
     }
 }
 
@@ -122,6 +120,16 @@ where
         let settings = &**this.settings;
         let (outcome, guard) = loop {
             match this.state.as_mut().project() {
+                StateProj::Arriving { call } => {
+                    let Some((service, request)) = call.take() else { return Poll::Pending };
+                    let next = if settings.protocol.locks(&request) {
+                        let key = settings.extract.extract(request);
+                        State::Extracting { key, service: Some(service) }
+                    } else {
+                        State::Passing { call: Some((service, request)) }
+                    };
+                    this.state.set(next);
+                }
                 StateProj::Extracting { key, service } => {
                     let (request, key) = ready!(key.poll(cx));
                     let Some(service) = service.take() else { return Poll::Pending };
@@ -212,6 +220,7 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
+            State::Arriving { .. } => "Arriving",
             State::Extracting { .. } => "Extracting",
             State::Locking { .. } => "Locking",
             State::Calling { .. } => "Calling",

@@ -114,6 +114,10 @@ impl Target {
         let path = percent_decode_str(self.uri(request).path())
             .decode_utf8()
             .map_err(|_| self.prefix.unusable("the path is not UTF-8 once it is decoded"))?;
+        if path.is_empty() {
+            // With the method alone, all plain `CONNECT` requests would share a lock.
+            return Err(self.prefix.unusable("the request has no path"));
+        }
         match self.part {
             Part::Path => self.prefix.key(&path),
             #[cfg(feature = "axum")]

@@ -144,6 +144,19 @@ async fn a_path_is_a_key() {
     assert_eq!(key_of(extract, post).await.unwrap().unwrap(), "shop:POST /orders/42");
 }
 
+/// It is for a host. Tunnels to different hosts must not exclude each other.
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_path_has_no_key() {
+    for target in [extract::uri_path(), extract::method_and_path(), extract::grpc_method()] {
+        let mut connect = to("/");
+        *connect.method_mut() = Method::CONNECT;
+        *connect.uri_mut() = "example.com:443".parse().unwrap();
+        let (status, detail) = refusal(key_of(target, connect).await);
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(detail.contains("no path"), "{detail}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_path_is_one_key_however_it_is_written() {
     for uri in ["/orders/42", "/orders/%34%32", "/%6frders/4%32", "/%6Frders/42"] {

@@ -49,6 +49,20 @@ async fn a_layer_that_locks_nothing_hides_the_lock_around_it_behind_a_buffer_too
     assert_eq!(answer(outer.layer(Buffer::new(keyless.layer(service), 1))).await, "none");
 }
 
+/// It would end the task of the buffer, and with it the service for all requests.
+#[tokio::test(start_paused = true)]
+async fn an_extractor_that_panics_ends_its_own_request_alone() {
+    let key = |request: &Request<Body>| Some(request.headers()["id"].to_str().unwrap().to_owned());
+    let layer = RedlockLayer::http(redlock(), key);
+    let service = Buffer::new(layer.layer(tower::service_fn(found)), 1);
+    let other = service.clone();
+    let panicked = tokio::spawn(async { drop(answer(other).await) }).await;
+    assert!(panicked.unwrap_err().is_panic());
+    let request = Request::builder().header("id", "7").body(Body::default()).unwrap();
+    let response = service.oneshot(request).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "7");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_layer_behind_a_buffer_joins_the_lock_around_it() {
     let redlock = redlock();
