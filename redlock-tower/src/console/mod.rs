@@ -16,8 +16,8 @@
 //!     .nest("/locks", console::router(redlock));
 //! ```
 //!
-//! **Make it reachable for operators only.** It shows the names of resources and nodes to every person that can
-//! load it. Serve it on its own port, or behind authentication. Names are escaped, and a content
+//! **Make it reachable for operators only.** It shows resources, names of nodes and fencing tokens to every visitor that
+//! can load it. Serve it on its own port, or behind authentication. Names are escaped, and a content
 //! security policy forbids inline scripts and scripts from other servers.
 //!
 //! Each open page costs each node one `PING` a second. At most [`MAX_PAGES`] pages are kept up to date
