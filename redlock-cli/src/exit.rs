@@ -1,6 +1,10 @@
 //! How the program ends: with a message and an exit code of sysexits.
 
-use std::{fmt, process::ExitCode};
+use std::{
+    fmt,
+    os::unix::process::ExitStatusExt,
+    process::{ExitCode, ExitStatus},
+};
 
 use redlock_core::LockError;
 
@@ -67,4 +71,18 @@ impl From<LockError> for Failure {
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// The exit code of a command, as shells tell it.
+pub(crate) fn of(status: ExitStatus) -> ExitCode {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(INTERNAL).into(),
+        (None, Some(signal)) => by_signal(signal),
+        (None, None) => INTERNAL.into(),
+    }
+}
+
+/// The exit code of a command that this signal has ended.
+pub(crate) fn by_signal(signal: i32) -> ExitCode {
+    u8::try_from(128 + signal).unwrap_or(INTERNAL).into()
 }

@@ -27,7 +27,7 @@ use tokio::{
 use crate::{
     args::Run,
     executable,
-    exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
+    exit::{self, Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
     orphans::{self, Orphans},
     show,
     signals::{Signals, has_terminal},
@@ -54,7 +54,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
         biased;
         signal = signals.next() => {
             redlock.shutdown(CLEAN_UP).await;
-            return Ok(by_signal(signal.as_raw()));
+            return Ok(exit::by_signal(signal.as_raw()));
         }
         guard = request.into_future() => {
             guard.map_err(|error| Failure::from(error).with_held(run.held_exit_code))?
@@ -89,7 +89,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
         Ended::ByItself(status) => {
             // The command has done its work: what the release finds does not change its result.
             tell_of(&released);
-            Ok(code(status))
+            Ok(exit::of(status))
         }
     }
 }
@@ -377,19 +377,6 @@ fn has_processes(group: Pid) -> bool {
 /// Whether a question after processes has found any. Those of another user, as under sudo, may not be signalled.
 fn are_there(found: Result<(), Errno>) -> bool {
     found != Err(Errno::SRCH)
-}
-
-/// The exit code of a command, as shells tell it.
-fn code(status: ExitStatus) -> ExitCode {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(INTERNAL).into(),
-        (None, Some(signal)) => by_signal(signal),
-        (None, None) => INTERNAL.into(),
-    }
-}
-
-fn by_signal(signal: i32) -> ExitCode {
-    u8::try_from(128 + signal).unwrap_or(INTERNAL).into()
 }
 
 #[cfg(test)]

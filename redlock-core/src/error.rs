@@ -299,7 +299,8 @@ pub(crate) enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
-    /// The node is not connected: nothing was sent. The reason is that of the last try to connect.
+    /// The node is not connected, and nothing was sent. The reason is that of the last try to connect. Or the member of a
+    /// cluster that has the lock is away: the command may have run.
     Down,
     /// No answer came within `node_timeout`. The command may still run.
     Timeout,
@@ -310,8 +311,8 @@ pub enum NodeErrorKind {
     /// Nothing was sent: this client has 512 attempts in flight, or a later command for the same lock took its place.
     Overloaded,
     /// The node gives no vote. It may have restarted without its data, and gives no votes for new locks yet:
-    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or it had not confirmed the lock that is adopted when the
-    /// lock was handed over.
+    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or its answer does not count: it had not confirmed the lock
+    /// before that was handed over, or before it was in doubt.
     SitsOut,
     /// The node is the same server as another node of this client, and has no vote of its own. Nothing was sent, or the
     /// answer counts under the other name.

@@ -163,7 +163,7 @@ impl LockGuard {
 
     /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt),
     /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
-    /// process must not work under the lock any more. No node is asked. The lock stays taken until it
+    /// process must not work under the lock any more. No node is asked, unless the lock cannot be adopted. The lock stays taken until it
     /// is adopted. If it is not adopted in time, it expires.
     ///
     /// The adopter gets the same fencing token, so a store cannot tell the two processes apart. Finish all writes

@@ -32,6 +32,15 @@
 //! If an overlap would do harm, do not rely on a lease alone. Ask for a fencing token ([`LockRequest::fenced`]), and
 //! let the store check it ([`fence`]).
 //!
+//! # Kinds of locks
+//!
+//! - [`Redlock::lock_all`]: several locks, all or none.
+//! - [`LockRequest::shared`]: many readers, or one writer.
+//! - [`LockRequest::permits`]: up to so many holders at once.
+//! - [`LockRequest::fenced`]: a number that a store can check.
+//! - [`Redlock::lead`]: one leader among many clients.
+//! - [`LockGuard::into_lease`] and [`Redlock::adopt`]: a lock that moves to another process.
+//!
 //! # How to use a client
 //!
 //! - **Build one client for each process, and clone it.** All clones are one client. A client for each request opens

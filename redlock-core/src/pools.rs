@@ -117,9 +117,10 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 /// Returns one client over all the nodes of several pools. The same pools give the same client, in any
 /// order.
 ///
-/// The client shares the connections of the pools. It has the settings of the first pool by name, with two
-/// exceptions. Its `max_ttl` is the shortest of all, since a node that restarted sits out the `max_ttl`
-/// of its own pool. Its timeouts are the longest of all.
+/// The client shares the connections of the pools, and each node keeps the `restarts` and the timeouts of its own pool.
+/// Apart from that, the client has the settings of the first pool by name, with two exceptions. Its `max_ttl` is the
+/// shortest of all, since a node that restarted sits out the `max_ttl` of its own pool. Its own timeouts are the longest
+/// of all.
 ///
 /// All callers with the same names share one client. If one of them shuts it down, it gives no locks to any of them
 /// until one of the pools is replaced or removed. If one of the pools has been shut down, the returned client gives no locks. A

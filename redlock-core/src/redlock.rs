@@ -51,7 +51,7 @@ impl Redlock {
 
     /// Builds a client with the defaults, and waits until a quorum of the nodes has answered.
     ///
-    /// Use it where a service must not start without its nodes. [`builder`](Self::builder) builds a client while they
+    /// Use it in a script or a job that is useless without locks. [`builder`](Self::builder) builds a client while they
     /// are down.
     ///
     /// # Errors

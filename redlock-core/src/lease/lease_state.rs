@@ -83,6 +83,9 @@ impl LeaseState {
     /// unless it was in doubt at `start` (rule 7).
     pub(super) fn count_from(&mut self, start: Reading, deadline: Moment) {
         let old = self.deadline_on(start);
+        if old.is_none() {
+            self.range = None;
+        }
         if old.is_none_or(|old| deadline > old) {
             self.deadline = deadline;
             self.counts_from = start;
@@ -95,11 +98,12 @@ impl LeaseState {
         }
     }
 
-    /// Notes that a quorum confirms the lease for `ttl` in this round, which began at `start`.
-    pub(super) fn note_confirmed(&mut self, start: Moment, ttl: Duration, round: &Arc<Round>) {
+    /// Notes that a quorum confirms the lease for `ttl` in a round that began at `start`. The nodes that say yes in the
+    /// round of these `voters` have the key.
+    pub(super) fn note_confirmed(&mut self, start: Moment, ttl: Duration, voters: &Arc<Round>) {
         self.ttl = ttl;
         self.confirmed = start;
-        self.confirmed_round = Arc::clone(round);
+        self.confirmed_round = Arc::clone(voters);
     }
 
     /// Counts the lease from `start`, when `round` began, by these terms. It may be relied on once a

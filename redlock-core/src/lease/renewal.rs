@@ -71,10 +71,14 @@ impl Leases {
 
     /// Sets the key again where this renewal found it missing, once a quorum has confirmed the renewal (rule 8). The
     /// key lives there for no longer than on the quorum. Without this, a held lock is lost when the nodes restart one
-    /// after the other.
+    /// after the other. In a doubt, another client may have the lock, and nothing is set.
     fn heal(&self, hold: &Hold, round: &Arc<Round>) {
-        let now = self.nodes.clock.now();
+        let reading = self.nodes.clock.read();
+        let now = reading.now;
         let early = hold.while_held(|state| {
+            if state.is_in_doubt(reading) {
+                return None;
+            }
             let lease = state.lease();
             let confirmed = Arc::ptr_eq(&lease.confirmed_round, round);
             let until = state.expected().until.max(lease.deadline).max(hold.earliest);

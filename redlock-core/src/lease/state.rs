@@ -240,7 +240,7 @@ impl HoldState {
         round: Arc<Round>,
         reading: Reading,
     ) -> bool {
-        if self.is_over() || reading.now >= self.lease.ends_on(reading) {
+        if self.phase_at(reading).0.end().is_some() {
             return false;
         }
         let mut deadline = validity::deadline(start.now, ttl, self.lease.clock_drift_factor);
@@ -266,7 +266,10 @@ impl HoldState {
             // A later renewal was confirmed first.
             return true;
         }
-        self.lease.note_confirmed(start.now, ttl, &round);
+        // In a doubt that this round does not clear, its answers may be late, and make no voter of a node (rule 2).
+        let voters = if self.is_in_doubt(reading) { &self.lease.confirmed_round } else { &round };
+        let voters = Arc::clone(voters);
+        self.lease.note_confirmed(start.now, ttl, &voters);
         if self.renew_at != Moment::NEVER {
             self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }

@@ -67,7 +67,7 @@ pub(super) struct Ended {
 enum Pong {
     /// If only with an error.
     Answered,
-    /// The connection has ended.
+    /// No answer: the connection has ended, which is an event of its own, or a member of a cluster is away.
     Failed,
     TimedOut,
 }
@@ -251,7 +251,6 @@ impl<'a> Session<'a> {
                 self.strikes.clear();
                 self.note_answered();
             }
-            // Its end is an event of its own.
             Event::Ponged(Pong::Failed) => {}
             // A ping is a command like any other (rule 15).
             Event::Ponged(Pong::TimedOut) => {

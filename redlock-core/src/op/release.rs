@@ -22,7 +22,7 @@ const MAX_IN_FLIGHT: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was held until the release.
+    /// As far as the nodes that answered know, the lock was held until the release.
     Ours,
     /// The lock was lost before: the work may have overlapped with the work of another holder.
     AlreadyLost,
@@ -53,7 +53,15 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
         let resource = hold.resources.name();
         return Err(no_quorum(nodes, resource, 1, started, tally.yes(), round.failures()));
     }
-    Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
+    if was_ours {
+        return Ok(Released::Ours);
+    }
+    if !matches!(judged, Judgement::Ended(_)) {
+        // Nothing else has told of this loss. The result of a body stays what it is (rule 11).
+        hold.metered.lost(LostReason::Refused);
+        telemetry::lost(hold.resources.name(), LostReason::Refused);
+    }
+    Ok(Released::AlreadyLost)
 }
 
 /// Releases the lock without waiting: the nodes' own tasks finish the deletes.
@@ -70,7 +78,7 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
 fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> bool {
     match judged {
         Judgement::Valid(_) => {
-            // Nodes that were not asked have no key of this hold, and count among the refusals.
+            // Nodes that were not asked for the key do not have it, and count among the refusals.
             let not_ours = tally.no().saturating_sub(nodes - asked);
             asked.saturating_sub(not_ours) >= quorum(nodes)
         }

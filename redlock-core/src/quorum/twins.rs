@@ -148,6 +148,27 @@ mod tests {
         assert!(redlock.health().await[1].is_up());
     }
 
+    /// The client had a quorum without it, and may have used the server by its other name since.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_first_comes_to_a_server_late_takes_no_vote_of_it() {
+        let nodes = nodes(3);
+        let is_astray = Arc::new(AtomicBool::new(false));
+        nodes[0].stop();
+        let redlock = with_one_astray(&nodes, &is_astray);
+        drop(redlock.lock("warm").await.unwrap());
+        sleep(5 * SECOND).await;
+        is_astray.store(true, SeqCst);
+        let is_twin =
+            |index| refused(&redlock, index).is_some_and(|it| it.contains("the same server as"));
+        let reached = async || {
+            while !(0..3).any(is_twin) {
+                sleep(SECOND).await;
+            }
+        };
+        timeout(20 * SECOND, reached()).await.unwrap();
+        assert_eq!([0, 1, 2].map(is_twin), [true, false, false]);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nodes_that_tell_no_run_id_are_no_twins() {
         let nodes = nodes(3);

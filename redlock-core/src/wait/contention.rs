@@ -29,7 +29,8 @@ pub(super) struct Contention {
 struct Contended {
     /// When the turn of another client ends.
     turn: Moment,
-    /// Until when another client has the turn that a node said it gave. Until it asks, that client is in no queue.
+    /// Until when another client has the turn that a node gave, or that this client assumed after a look. Until it asks,
+    /// that client is in no queue.
     given: Moment,
     remembered: Moment,
     /// Until when a request that only tries need not look whether it is still that client's turn.

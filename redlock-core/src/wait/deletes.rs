@@ -31,8 +31,8 @@ pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Mo
     delete(queues, lease, keep_until, queues.nodes().clock.now(), &round);
 }
 
-/// Deletes the keys when the `min_hold` ends, at `keep_until`, and gives the next waiter its turn. No node tells waiters
-/// that keys have expired. If `keep_until` is more than one [`REFRESH`] away, every waiter looks for itself before that,
+/// Deletes the keys when the `min_hold` ends, at `keep_until`, and gives the next waiter its turn. No node gives a turn
+/// when keys expire. If `keep_until` is more than one [`REFRESH`] away, every waiter looks for itself before that,
 /// and no task is started.
 fn delete_when_over(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment, now: Moment) {
     if keep_until.since(now) > REFRESH {
@@ -96,7 +96,8 @@ pub(crate) fn delete(
                 queues.released(&queue_name(key), now, || now + grace(nodes.round_trip()));
             }
             let (round, queues) = (Arc::clone(round), Arc::clone(queues));
-            let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
+            let claim = Arc::clone(claim);
+            let telling = Telling { round, queues, claim, wakes, now, may_be_there: is_there };
             (clean_up(lease, wakes, keep_until, is_there), ReplyTo::new(&Arc::new(telling), index))
         };
         early.extend(node.submit(job, reply_to, now));
@@ -187,11 +188,13 @@ struct Telling {
     wakes: KeySet,
     /// When the lock was released.
     now: Moment,
+    /// The node may have the keys, too.
+    may_be_there: bool,
 }
 
 impl ReplySink for Telling {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, queues, claim, wakes, now } = &*self;
+        let Self { round, queues, claim, wakes, now, may_be_there } = &*self;
         for (place, key) in kept(claim, *wakes) {
             match &result {
                 Ok(Reply::Woke { told, .. }) if told.gives_turn(place) => {
@@ -210,6 +213,8 @@ impl ReplySink for Telling {
                 _ => {}
             }
         }
+        // A node that was asked for its queue alone counts as one that is not asked, whatever becomes of that.
+        let result = if *may_be_there { result } else { result.or(Ok(Reply::Missing)) };
         Arc::clone(round).receive(node, result);
     }
 
@@ -220,15 +225,22 @@ impl ReplySink for Telling {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        future::ready,
+        sync::atomic::{AtomicBool, Ordering::SeqCst},
+        time::Duration,
+    };
+
+    use futures_util::FutureExt;
 
     use super::*;
     use crate::{
         MemoryNode, Redlock,
         client::Client,
+        error::NodeErrorKind,
         node::{
-            Told,
-            intercepted::{intercepted, without_run_id},
+            Command, Told,
+            intercepted::{intercepted, spec, without_run_id},
         },
         quorum::names,
         sync::Mutex,
@@ -304,6 +316,32 @@ mod tests {
         assert!(!queues.is_contended(&key, all.clock.now()), "a node has said so");
     }
 
+    /// The other deletes of the release are sent as one job, and its own apart from them.
+    #[tokio::test(start_paused = true)]
+    async fn a_delete_that_the_queue_node_refuses_is_repeated() {
+        let refuses = Arc::new(AtomicBool::new(false));
+        let nodes = [(); 3].map(|()| MemoryNode::new());
+        let specs = nodes.iter().map(|node| {
+            let (refuses, name) = (Arc::clone(&refuses), Arc::<str>::from(node.name()));
+            spec(node.name(), node, true, move |sender, _, commands| {
+                let releases = |it: &Command| matches!(it.action, Action::Release { .. });
+                if !refuses.load(SeqCst) || !commands.iter().any(releases) {
+                    return sender.send(commands);
+                }
+                let busy = NodeError::new(&name, NodeErrorKind::Server, "LOADING");
+                ready(vec![Err(busy); commands.len()]).boxed()
+            })
+        });
+        let redlock = Redlock::builder().over(specs.collect());
+        let guard = redlock.lock("r").await.unwrap();
+        refuses.store(true, SeqCst);
+        drop(guard);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        refuses.store(false, SeqCst);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        nodes.iter().for_each(|node| assert_eq!(node.keys(), [""; 0]));
+    }
+
     fn telling(round: &Arc<Round>, queues: &Arc<Queues>) -> Arc<Telling> {
         Arc::new(Telling {
             round: Arc::clone(round),
@@ -311,6 +349,7 @@ mod tests {
             claim: Arc::new(Claim::new(&"k".into(), "v".to_owned())),
             wakes: KeySet::FIRST,
             now: Moment::ORIGIN,
+            may_be_there: true,
         })
     }
 
@@ -334,5 +373,16 @@ mod tests {
         let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
         drop(ReplyTo::new(&telling(&round, &queues), 1));
         assert_eq!(&*round.failures()[0].node, "a:1");
+    }
+
+    /// The release would say that the lock was held until then, or that there is no quorum.
+    #[tokio::test]
+    async fn a_node_that_is_asked_for_its_queue_alone_has_no_failed_vote() {
+        let round = Round::new(&names(2), Tally::is_answered_or_failed);
+        let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
+        let telling = Arc::into_inner(telling(&round, &queues)).unwrap();
+        drop(ReplyTo::new(&Arc::new(Telling { may_be_there: false, ..telling }), 1));
+        assert_eq!(round.failures(), []);
+        assert_eq!((round.tally().yes(), round.tally().no()), (0, 1));
     }
 }

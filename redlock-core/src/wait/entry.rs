@@ -74,7 +74,7 @@ pub(crate) struct Entry {
     declined: BTreeMap<usize, Moment>,
     /// When the client came to the queue.
     pub(super) joined: Moment,
-    /// The node that gave it the turn: the entry is out of the queue there already.
+    /// The node that gave it the turn: the entry is out of the queue there, unless a reader passed the turn on.
     turn_from: Option<usize>,
     /// The turn came, at some time.
     had_turn: bool,
@@ -363,9 +363,11 @@ impl Entry {
         self.node.filter(|_| self.has_pushes())
     }
 
-    /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.
+    /// Whether each node that can be reached has refused to take the entry, as one does whose user may not run the
+    /// scripts.
     pub(crate) fn is_declined(&self) -> bool {
-        self.nodes.iter().enumerate().all(|(node, _)| self.has_declined(node))
+        let mut up = (0..).zip(self.nodes.iter()).filter(|(_, handle)| handle.is_up()).peekable();
+        up.peek().is_some() && up.all(|(node, _)| self.has_declined(node))
     }
 }
 

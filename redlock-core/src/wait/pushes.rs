@@ -12,7 +12,7 @@ use crate::{
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
     Turn,
-    /// The turn went to the waiter before this one.
+    /// This waiter is the next: the one before it has the turn, or has gone.
     Next,
     /// The turn went to a waiter two or three places before this one. It may have crashed.
     Near,

@@ -297,7 +297,8 @@ impl Front {
         }
     }
 
-    /// Has the next task in the queue ask at once: this one has a permit, and others may have one, too.
+    /// Passes the turn to the next task: this one has a permit, and others may be free. Where other clients wait, that
+    /// task joins their queue first.
     pub(crate) fn pass_on(mut self) {
         self.queues.attempt_succeeded(&self.key);
         if let Some(entry) = self.entry.take() {

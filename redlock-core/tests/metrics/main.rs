@@ -12,7 +12,7 @@ use std::{
 };
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use redlock_core::{LockError, LockRequest, MemoryNode, Redlock, Restarts};
+use redlock_core::{LockError, LockHandle, LockRequest, MemoryNode, Redlock, Restarts};
 use tokio::time::sleep;
 
 const MS: Duration = Duration::from_millis(1);
@@ -224,8 +224,15 @@ fn every_loss_has_its_reason_and_ends_a_hold_once() {
         redlock.release_all().await;
         drop(guard);
         assert_eq!(losses("shutdown"), 1.0);
+
+        // Found by its release, which does not change what the body has returned.
+        let body = async |_: &LockHandle| nodes.iter().for_each(MemoryNode::clear);
+        lock().run(body).await.unwrap();
+        assert_eq!(losses("refused"), 2.0);
+        lock().run(async |_: &LockHandle| ()).await.unwrap();
+        assert_eq!(losses("refused"), 2.0);
         assert_eq!(value(&seen, "redlock_held{label=\"a\",mode=\"exclusive\"}"), 0.0);
-        assert_eq!(value(&seen, "redlock_hold_duration_seconds_count{label=\"a\"}"), 4.0);
+        assert_eq!(value(&seen, "redlock_hold_duration_seconds_count{label=\"a\"}"), 6.0);
     });
 }
 

@@ -165,6 +165,30 @@ fn the_numbers_of_a_lease_die_with_its_first_doubt() {
     assert_eq!(held.state.begin_release().unwrap().next_number(), None);
 }
 
+/// The doubt need not have been seen before the renewal began.
+#[test]
+fn the_numbers_of_a_lease_die_with_a_doubt_that_no_judgement_saw() {
+    let mut held = held();
+    held.state.lease.range = Some(Box::new(Range::new(7, 3)));
+    let start = reading(1000, SECOND);
+    held.state.renewal_sent(start.now, Duration::from_secs(10));
+    assert!(held.renewed(start, reading(1010, SECOND)));
+    assert!(is_valid(held.judge(reading(1010, SECOND))));
+    assert_eq!(held.state.begin_release().unwrap().next_number(), None);
+}
+
+/// The process stood still behind the send, and reads the answers before anything judges the hold.
+#[test]
+fn a_doubt_is_not_cleared_once_its_time_is_over() {
+    for (ms, clears) in [(1099, true), (1100, false)] {
+        let mut held = held();
+        let start = reading(1000, SECOND);
+        held.judge(start);
+        held.state.renewal_sent(start.now, Duration::from_secs(10));
+        assert_eq!(held.renewed(start, reading(ms, SECOND)), clears);
+    }
+}
+
 #[test]
 fn a_freeze_while_a_renewal_is_under_way_is_another_doubt() {
     let mut held = held();

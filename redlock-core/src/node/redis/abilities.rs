@@ -58,8 +58,8 @@ impl Abilities {
     }
 }
 
-/// Why the server runs no scripts, by its answer to a script, or to a call for one that it does not have. An
-/// answer about a passing state, such as being busy, does not count.
+/// Why the server runs no scripts, by its answer to a script, or to a call for one that it does not have. Only
+/// `ERR` and `NOPERM` count. Any other answer, such as that the server is busy, says nothing.
 fn refuses_scripts(answer: &Value) -> Option<&ServerError> {
     match answer {
         Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM") => Some(error),

@@ -66,9 +66,10 @@ enum Stage {
     Wake {
         deleted: bool,
     },
-    /// The key is ours, with this much left. Its expiry is set.
+    /// The key is ours, with this much left. It is to live for `ttl`.
     Prolong {
         left: Duration,
+        ttl: Duration,
     },
 }
 
@@ -238,8 +239,8 @@ impl Calls {
         let commands = &call.batch.commands[call.first..call.first + call.count];
         let Some(command) = commands.first() else { return };
         call.answers = match (call.means, call.stage) {
-            (Means::Native(_), Stage::Prolong { .. }) => {
-                native::prolong(command, begin, out);
+            (Means::Native(_), Stage::Prolong { ttl, .. }) => {
+                native::prolong(&command.claim, ttl, begin, out);
                 1
             }
             (Means::Native(delete), _) => {

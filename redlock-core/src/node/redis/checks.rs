@@ -64,7 +64,6 @@ pub(super) fn opener(
         login,
         credentials: settings.credentials,
         protocol,
-        only_resp2: AtomicBool::new(false),
         asks_no_native: AtomicBool::new(false),
         replicas: settings.replicas,
         node_timeout: context.node_timeout,

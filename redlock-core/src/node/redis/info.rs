@@ -21,7 +21,8 @@ pub(super) fn questions() -> Pipeline {
     questions
 }
 
-const IS_REPLICA: &str = "it is a replica: a node is an independent master; give its own address";
+const IS_REPLICA: &str =
+    "it is a replica: a node is an independent master; give the address of a master";
 
 /// The identity of the server, as far as the server tells it. The error says that the server is a
 /// replica.

@@ -28,9 +28,10 @@ pub(super) enum Next {
     Wake {
         deleted: bool,
     },
-    /// The key is ours, with this much left, and is to live for longer.
+    /// The key is ours, with this much left, and is to live for `ttl`.
     Prolong {
         left: Duration,
+        ttl: Duration,
     },
 }
 
@@ -88,11 +89,10 @@ pub(super) fn encode(
     answers
 }
 
-/// Lets a key that is ours live for longer. The new ttl must be more than what the key has left, because this sets the
+/// Lets a key that is ours live for longer. The `ttl` must be more than what the key has left, because this sets the
 /// expiry in any case (rule 7).
-pub(super) fn prolong(command: &Command, begin: &[u8], out: &mut Vec<u8>) {
-    let Claim { key, value, .. } = &*command.claim;
-    let Action::Extend { ttl } = command.action else { return };
+pub(super) fn prolong(claim: &Claim, ttl: Duration, begin: &[u8], out: &mut Vec<u8>) {
+    let Claim { key, value, .. } = claim;
     let (value, ttl) = (value.as_bytes(), Decimal::of(milliseconds(ttl, 1)));
     out.extend_from_slice(begin);
     write(out, &[b"SET", key.as_bytes(), value, b"IFEQ", value, b"PX", ttl.digits()]);
@@ -176,7 +176,7 @@ fn extended(holder: Option<&[u8]>, value: &str, left: i64, ttl: Duration) -> Nex
             if left >= ttl && left != Duration::MAX {
                 Next::Answer(Ok(Reply::There { left }))
             } else {
-                Next::Prolong { left }
+                Next::Prolong { left, ttl }
             }
         }
     }
@@ -254,8 +254,9 @@ mod tests {
         let extend =
             |holder: &Value, left| read(&command(EXTEND), &[holder.clone(), Value::Int(left)]);
         let left = Duration::from_millis;
-        assert_eq!(extend(&ours, 20_000), Next::Prolong { left: left(20_000) });
-        assert_eq!(extend(&ours, -1), Next::Prolong { left: Duration::MAX }, "it had no expiry");
+        assert_eq!(extend(&ours, 20_000), Next::Prolong { left: left(20_000), ttl: TTL });
+        let without_expiry = Next::Prolong { left: Duration::MAX, ttl: TTL };
+        assert_eq!(extend(&ours, -1), without_expiry);
         for longer in [30_000, 60_000] {
             let kept = Reply::There { left: left(longer) };
             assert_eq!(extend(&ours, longer.cast_signed()), Next::Answer(Ok(kept)));
@@ -265,7 +266,7 @@ mod tests {
         let theirs = Value::BulkString(b"other".to_vec());
         assert_eq!(extend(&theirs, 1), Next::Answer(Ok(Reply::Foreign)));
         let mut out = Vec::new();
-        prolong(&command(EXTEND), b"", &mut out);
+        prolong(&command(EXTEND).claim, TTL, b"", &mut out);
         assert!(
             String::from_utf8(out)
                 .unwrap()

@@ -36,9 +36,7 @@ pub(super) struct Opener {
     /// Asked for user and password instead of those of the URL.
     pub(super) credentials: Option<Provider<Credentials>>,
     pub(super) protocol: Protocol,
-    /// The server has refused RESP3 and taken RESP2: there is no use in asking again.
-    pub(super) only_resp2: AtomicBool,
-    /// The server has hung up when it was asked for native commands.
+    /// The server hung up during the questions of the last handshake, perhaps because it was asked for native commands.
     pub(super) asks_no_native: AtomicBool,
     /// How many replicas have to acknowledge a vote.
     pub(super) replicas: usize,
@@ -89,22 +87,13 @@ impl Opener {
         let open_as = |version| self.open_as(version, login, name, address, watchers);
         match self.protocol {
             Protocol::Fixed(version) => open_as(version).await,
-            Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
-                open_as(ProtocolVersion::RESP2).await
-            }
-            Protocol::Best => {
-                let kind = match open_as(ProtocolVersion::RESP3).await {
-                    Err(Failure {
-                        kind: kind @ (FailureKind::NoHello | FailureKind::HungUp),
-                        ..
-                    }) => kind,
-                    outcome => return outcome,
-                };
-                let connection = open_as(ProtocolVersion::RESP2).await?;
-                // A server that hung up may just have been restarting.
-                self.only_resp2.store(kind == FailureKind::NoHello, Ordering::Relaxed);
-                Ok(connection)
-            }
+            // Each time anew: another server may be there by now, or the one before was just restarting.
+            Protocol::Best => match open_as(ProtocolVersion::RESP3).await {
+                Err(Failure { kind: FailureKind::NoHello | FailureKind::HungUp, .. }) => {
+                    open_as(ProtocolVersion::RESP2).await
+                }
+                outcome => outcome,
+            },
         }
     }
 

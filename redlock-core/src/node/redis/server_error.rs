@@ -127,10 +127,23 @@ fn advice(error: &ServerError) -> Option<&'static str> {
         "READONLY" => Some("this server is a replica: a node is a master"),
         "NOAUTH" => Some(
             "put the password into the URL: redis://user:password@host:port, or use \
-             Node::credentials",
+             Node::credentials, and for sentinels Node::sentinel_credentials",
         ),
         "WRONGPASS" => Some("check the user and password; in a URL they are percent-encoded"),
-        "NOPERM" => Some(PERMISSIONS),
+        "NOPERM" => Some(permission(error).unwrap_or(PERMISSIONS)),
+        _ => None,
+    }
+}
+
+/// The permissions for a command that no lock needs by itself.
+fn permission(error: &ServerError) -> Option<&'static str> {
+    let (_, command) = error.details()?.split_once("run the '")?;
+    match command.split(['|', '\'']).next()? {
+        "cluster" => {
+            Some("the user of a cluster needs +cluster|slots, and should have +cluster|info")
+        }
+        "wait" => Some("the user of a node with replicas(n) needs +wait"),
+        "sentinel" => Some("the user of a sentinel needs +ping +sentinel|get-master-addr-by-name"),
         _ => None,
     }
 }
@@ -147,6 +160,23 @@ mod tests {
         match parse(bytes) {
             Value::ServerError(error) => explain(&error, secret),
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_permission_that_a_command_needs_is_named() {
+        for (command, needs) in [
+            ("cluster|slots", "+cluster|slots"),
+            ("cluster", "+cluster|slots"),
+            ("wait", "+wait"),
+            ("sentinel|get-master-addr-by-name", "+sentinel|"),
+            ("set", "+set"),
+        ] {
+            let words =
+                format!("-NOPERM this user has no permissions to run the '{command}' command\r\n");
+            let text = told(&words, "");
+            assert!(text.contains(needs), "{text}");
+            assert_eq!(text.contains("+pexpire"), command == "set", "{text}");
         }
     }
 

@@ -43,8 +43,8 @@ fn servers(why: &str) -> &'static str {
         ("NotValidYet", "the server's certificate is not valid yet: is a clock wrong?"),
         (
             "NotValidForName",
-            "the server's certificate is not for the host of this URL: name the server as its \
-             certificate does",
+            "the server's certificate is not for the host of this server: name the server as its certificate does. In a cluster, or \
+             behind sentinels, let the servers announce that name",
         ),
         ("Revoked", "the server's certificate was revoked"),
         ("BadSignature", "the signature of the server's certificate is wrong"),

@@ -95,7 +95,10 @@ impl Request<'_> {
             drop(front);
             front = self.turn_again(&queue_name, now).await?;
         }
-        if let Some(refused) = &refused {
+        // What was told before the wait does not hide an outage that began meanwhile.
+        let last = self.client.queues.last_failure(front.key());
+        let is_out_of_date = has_waited && last.is_some_and(|failure| failure.no_quorum);
+        if let Some(refused) = refused.as_ref().filter(|_| !is_out_of_date) {
             front.failed(refused);
         }
         self.take(front, refused.filter(|_| !has_waited)).await

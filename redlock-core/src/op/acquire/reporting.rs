@@ -26,17 +26,22 @@ impl Request<'_> {
         failure: Option<&FailedAttempt>,
     ) -> Result<(), LockError> {
         if let Some(failure) = failure.filter(|it| it.no_quorum) {
-            let is_cut_off = failure.is_cut_off(self.client.nodes.len());
-            // A client without a quorum must not hold up the other clients, unless it has one again in a moment.
-            if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off(is_cut_off)) {
-                entry.leave_to_others();
-            }
+            self.leave_without_quorum(front, failure);
             // It must not hold up readers either: a node that gives it no vote would still raise its barrier.
             self.barriers = None;
         } else if front.entry.is_none() && self.may_queue(given.begun, given.end) {
             front.entry = Some(Box::new(self.entry(key)?));
         }
         Ok(())
+    }
+
+    /// Gives up the place in the queue between clients. A client without a quorum must not hold up the other clients,
+    /// unless it has one again in a moment.
+    pub(super) fn leave_without_quorum(&self, front: &mut Front, failure: &FailedAttempt) {
+        let is_cut_off = failure.is_cut_off(self.client.nodes.len());
+        if let Some(entry) = front.entry.take_if(|entry| !entry.was_cut_off(is_cut_off)) {
+            entry.leave_to_others();
+        }
     }
 
     /// Sends a join or a report to the queue of another key of a set, before the set waits for that key. That wait

@@ -8,7 +8,7 @@ use crate::{clock::Moment, settings::Terms, wait::MIN_PAUSE};
 /// Why it is worth asking for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chance {
-    /// A release gave this client the turn.
+    /// The client was given the turn. A reader also: it is next, or was near for a while.
     Turn,
     /// This client is the first in the queue, and the queue node says that the lock
     /// is free.

@@ -52,11 +52,22 @@ impl Ahead {
 
 impl Request<'_> {
     /// Waits for the turns before the other keys, with the first one in hand.
-    pub(super) async fn other_turns(&mut self, first: Front) -> Result<Fronts, LockError> {
+    pub(super) async fn other_turns(&mut self, mut first: Front) -> Result<Fronts, LockError> {
+        let round_trip = self.client.nodes.round_trip();
         let mut rest: Vec<Front> = Vec::with_capacity(self.rest.len());
         for key in self.rest.clone() {
             rest.last().unwrap_or(&first).defers();
-            rest.push(self.turn(&key, self.now()).await?);
+            // The tasks before this one may have left it places in the queues between clients.
+            let fronts = std::iter::once(&mut first).chain(&mut rest);
+            let kept = fronts.map(|it| keep_entry(&mut it.entry, Duration::ZERO, round_trip));
+            let kept = join_all(kept);
+            let now = self.now();
+            let turn = tokio::select! {
+                biased;
+                turn = self.turn(&key, now) => turn?,
+                never = async { kept.await; pending::<Infallible>().await } => match never {},
+            };
+            rest.push(turn);
         }
         let mut fronts = Fronts::several(first, rest);
         fronts.each().for_each(|front| front.asks());
@@ -75,6 +86,9 @@ impl Request<'_> {
         let mut has_waited = false;
         let mut ahead = Ahead { count: FIRST_AHEAD, last: 0, until: pause.begun };
         let mut chance = Chance::Due;
+        if let Some(failure) = pause.failure.filter(|it| it.no_quorum) {
+            fronts.each().for_each(|front| self.leave_without_quorum(front, failure));
+        }
         for place in 0..places {
             let is_last = place + 1 == places;
             // A lock before the last one is believed when it looks free: the last attempt may have been
@@ -122,40 +136,49 @@ async fn keep_places(fronts: Vec<&mut Front>, soon: Duration, round_trip: Durati
 
 async fn keep_place(front: &mut Front, soon: Duration, round_trip: Duration) {
     let refusing = front.refusing_single_tries();
-    let keeping = async {
-        if front.entry.as_deref().is_some_and(Entry::has_asked_ahead) {
-            sleep(soon).await;
-            front.entry.take_if(|entry| !entry.gives_up_answer());
+    join(refusing, keep_entry(&mut front.entry, soon, round_trip)).await;
+}
+
+async fn keep_entry(entry: &mut Option<Box<Entry>>, soon: Duration, round_trip: Duration) {
+    if entry.as_deref().is_some_and(Entry::has_asked_ahead) {
+        sleep(soon).await;
+        entry.take_if(|entry| !entry.gives_up_answer());
+    }
+    let Some(entry) = entry else { return };
+    // A turn that came has taken the entry out of the queue. The set often needs it no more.
+    let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
+    loop {
+        let _ = timeout(pause, entry.signal()).await;
+        if entry.report().await == Report::NoQueue {
+            // No node keeps it. The set joins again when it waits there next.
+            return;
         }
-        let Some(entry) = &mut front.entry else { return pending().await };
-        // A turn that came has taken the entry out of the queue. The set often needs it no more.
-        let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
-        loop {
-            let _ = timeout(pause, entry.signal()).await;
-            if entry.report().await == Report::NoQueue {
-                // No node keeps it. The set joins again when it waits there next.
-                return pending().await;
-            }
-            pause = REFRESH;
-        }
-    };
-    join(refusing, keeping).await;
+        pause = REFRESH;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::IntoFuture;
+    use std::{
+        future::{IntoFuture, ready},
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering::SeqCst},
+        },
+    };
 
+    use futures_util::FutureExt;
     use tokio::time::Instant;
 
     use super::*;
     use crate::{
         MemoryNode, Redlock,
-        node::intercepted::far_away,
+        error::{NodeError, NodeErrorKind},
+        node::intercepted::{self, far_away},
         op::acquire::testing::{first_request, terms},
         options::LockOptions,
         testing::nodes,
-        wait::FailedAttempt,
+        wait::{FailedAttempt, queue_node},
     };
 
     const MS: Duration = Duration::from_millis(1);
@@ -207,6 +230,65 @@ mod tests {
             request.ask_ahead(&mut front, &pause).unwrap();
             assert_eq!(front.entry.is_some(), !no_quorum);
         }
+    }
+
+    /// It must not hold up the other clients, before any of its keys.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_that_loses_its_quorum_leaves_all_queues() {
+        let nodes = nodes(3);
+        let [holder, other] = clients(&nodes).await;
+        let is_cut_off = Arc::new(AtomicBool::new(false));
+        let kept = queue_node(&other.client().nodes, "redlock:b").unwrap();
+        let partly = nodes.iter().enumerate().map(|(index, node)| {
+            let is_cut_off = Arc::clone(&is_cut_off);
+            let name = node.name().to_owned();
+            intercepted::spec(node.name(), node, true, move |sender, _, commands| {
+                if index == kept || !is_cut_off.load(SeqCst) {
+                    return sender.send(commands);
+                }
+                let failed = NodeError::new(&name.as_str().into(), NodeErrorKind::Server, "broken");
+                ready(vec![Err(failed); commands.len()]).boxed()
+            })
+        });
+        let ours = Redlock::builder().wait(MINUTE).over(partly.collect());
+        drop(ours.lock("warm").await.unwrap());
+        let held = holder.lock("b").await.unwrap();
+        let set = tokio::spawn(ours.lock_all(["a", "b"]).into_future());
+        let waits = async || {
+            sleep(2000 * MS).await;
+            let mut waits = Vec::new();
+            for name in ["a", "b"] {
+                waits.push(other.inspect(name).await.unwrap().waiting().len());
+            }
+            waits
+        };
+        assert_eq!(waits().await, [1, 1]);
+        is_cut_off.store(true, SeqCst);
+        // It asks in its turn.
+        drop(held);
+        // A node that it does not reach forgets it after a while.
+        sleep(5000 * MS).await;
+        assert_eq!(waits().await, [0, 0]);
+        assert!(!set.is_finished());
+    }
+
+    /// The task before it was the first in the queue between clients.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_keeps_a_place_that_it_inherits_while_it_waits_in_its_process() {
+        let nodes = nodes(3);
+        let [holder, ours] = clients(&nodes).await;
+        let _held = holder.lock("a").await.unwrap();
+        let _mine = ours.lock("b").await.unwrap();
+        let first = tokio::spawn(ours.lock("a").into_future());
+        sleep(500 * MS).await;
+        let set = tokio::spawn(ours.lock_all(["a", "b"]).into_future());
+        sleep(500 * MS).await;
+        first.abort();
+        for _ in 0..10 {
+            sleep(1000 * MS).await;
+            assert_eq!(holder.inspect("a").await.unwrap().waiting().len(), 1);
+        }
+        assert!(!set.is_finished());
     }
 
     /// One after the other would be 63 round trips.

@@ -46,7 +46,8 @@ pub(super) struct WaitTerms {
     pub(super) asks_again: Option<(Moment, Chance)>,
     /// Until then no notification of a watch counts.
     pub(super) deaf_until: Moment,
-    /// The last attempt followed from a word of the queue, and failed.
+    /// The last attempt was made in a turn, for a lock that the queue said is free, or for a request behind this one, and
+    /// failed.
     pub(super) was_misled: bool,
     /// The last attempt was for this lock and others, and failed. Readers may share this one with each other while
     /// the set waits for another.

@@ -112,12 +112,11 @@ impl Calls {
                     // It would undo what the release leaves of the key for the rest of `min_hold`.
                     self.settle(&call, answer, Ok(Reply::Missing));
                 }
-                native::Next::Prolong { .. } if let Some(left) = self.is_prolonging(command) => {
-                    // Rule 7: an extension never shortens. What is left was read before the other one ran.
-                    self.settle(&call, answer, Ok(Reply::There { left }));
-                }
-                native::Next::Prolong { left } => {
-                    self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
+                native::Next::Prolong { left, ttl } => {
+                    // Rule 7: an extension never shortens. What is left was read before the others run. It does not
+                    // count on them either: they may fail.
+                    let ttl = self.prolonging(command).fold(ttl, Duration::max);
+                    self.again(Call { stage: Stage::Prolong { left, ttl }, ..call }, out);
                 }
                 native::Next::Wake { deleted } => {
                     let means = Means::Script(self.known.how(command));
@@ -133,7 +132,7 @@ impl Calls {
                     self.settle(&call, answer, why);
                 }
             },
-            (_, Stage::Prolong { left }, [command]) => {
+            (_, Stage::Prolong { left, .. }, [command]) => {
                 let result = native::prolonged(command, answer, left);
                 self.settle(&call, answer, result);
             }
@@ -210,25 +209,29 @@ impl Calls {
         }
     }
 
-    /// What the key of this extension had left, if an extension that is on its way lets it live for at least as long.
-    fn is_prolonging(&self, command: &Command) -> Option<Duration> {
-        let Action::Extend { ttl } = command.action else { return None };
-        self.awaited.iter().find_map(|awaited| {
-            let Awaited::Call(Call { batch, first, stage: Stage::Prolong { left }, .. }) = awaited
+    /// For how long the extensions that are on their way let the key of this one live.
+    fn prolonging(&self, command: &Command) -> impl Iterator<Item = Duration> {
+        self.awaited.iter().filter_map(|awaited| {
+            let Awaited::Call(Call { batch, first, stage: Stage::Prolong { ttl, .. }, .. }) =
+                awaited
             else {
                 return None;
             };
             let other = batch.commands.get(*first)?;
-            let is_longer = matches!(other.action, Action::Extend { ttl: longer } if longer >= ttl);
-            (is_longer && Arc::ptr_eq(&other.claim, &command.claim)).then_some(*left)
+            Arc::ptr_eq(&other.claim, &command.claim).then_some(*ttl)
         })
     }
 
-    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
-    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
+    /// Whether a lock of these commands was released since they were sent, or a barrier lowered. Sent again, the commands
+    /// would run behind that, and leave behind the key that it was to remove (rule 5).
     fn is_being_released(&self, commands: &[Command]) -> bool {
+        let takes_back = |later: &Command, it: &Command| match it.action {
+            Action::RaiseBarrier { .. } => later.action == Action::LowerBarrier,
+            _ => later.action.removes(),
+        };
         let removes = |later: &Command| {
-            later.action.removes() && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+            let of_one = |it: &&Command| Arc::ptr_eq(&it.claim, &later.claim);
+            commands.iter().filter(of_one).any(|it| takes_back(later, it))
         };
         let removing = commands.first().is_some_and(removes);
         !removing

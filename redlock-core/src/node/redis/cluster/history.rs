@@ -42,7 +42,7 @@ impl Process {
 pub(super) struct Served {
     pub(super) slots: RangeInclusive<u16>,
     pub(super) process: Process,
-    /// How long the process has been up, if it is a new one to this client.
+    /// How long the process had been up when this client connected to it.
     pub(super) uptime: Option<Duration>,
     /// The connection to it is new: a process without a run id may be another one.
     pub(super) is_new: bool,

@@ -101,15 +101,17 @@ impl Looker {
         let mut problems = Vec::new();
         while let Some((place, answer)) = asked.next().await {
             match answer {
+                // A member that belongs to no cluster, as after a reset, knows of no master.
+                Ok((_, shards)) if shards.is_empty() => {
+                    problems.push(format!("{}:{}: it knows of no master", place.host, place.port));
+                }
                 Ok((true, shards)) => return Ok(shards),
                 Ok((false, shards)) => cut_off = Some(shards),
                 Err(why) => problems.push(format!("{}:{}: {why}", place.host, place.port)),
             }
         }
         // A cluster that has lost a slot says that it is down, and may serve its other slots.
-        cut_off
-            .filter(|shards| !shards.is_empty())
-            .ok_or_else(|| format!("no member says which slots it has: {}", problems.join("; ")))
+        cut_off.ok_or_else(|| format!("no member says which slots it has: {}", problems.join("; ")))
     }
 
     fn connection(&self, place: &MemberAddress) -> Arc<ControlConnection> {

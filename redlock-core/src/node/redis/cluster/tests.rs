@@ -172,6 +172,28 @@ async fn all_clients_know_a_cluster_by_its_present_members() {
     closed.abort();
 }
 
+/// As after a reset. A user who may not ask for the state of the cluster is told that all is well.
+#[tokio::test]
+async fn a_member_that_belongs_to_no_cluster_is_not_believed() {
+    let (alone, told) = cluster([0..=0, 1..=slots::SLOTS - 1]).await;
+    *told.shards.lock() = "-NOPERM no\r\n*0\r\n".to_owned();
+    let (port, _) = cluster([0..=0, 1..=slots::SLOTS - 1]).await;
+    let connects = async |ports: &[u16]| {
+        let urls = ports.iter().map(|port| format!("redis://127.0.0.1:{port}?protocol=resp2"));
+        let urls: Vec<_> = urls.collect();
+        let spec = cluster_spec(&urls, NodeSettings::default(), &context()).unwrap();
+        let connected = spec.connector.connect(&Arc::default());
+        tokio::time::timeout(LIMIT, connected).await.unwrap().map(drop)
+    };
+    let error = connects(&[alone]).await.unwrap_err();
+    assert!(error.reason.contains(&format!("127.0.0.1:{alone}: it knows of no master")), "{error}");
+    for ports in [[alone, port], [port, alone]] {
+        for _ in 0..10 {
+            connects(&ports).await.unwrap();
+        }
+    }
+}
+
 /// With pauses that double up to 0.8 s, the first two seconds have room for seven attempts, and each later one for two.
 #[tokio::test]
 async fn a_member_that_breaks_its_connections_is_connected_with_pauses() {

@@ -113,15 +113,16 @@ fn votes_that_wait_for_replicas_end_with_the_connection() {
     assert_eq!(answers, [Err(end), Ok(Reply::Done)]);
 }
 
-/// Rule 7: each of them has read what the key has left before the other one runs.
+/// Rule 7: each of them has read what the key has left before the other one runs. None counts on another one, which may
+/// fail.
 #[test]
 fn extensions_without_scripts_that_are_on_their_way_together_do_not_shorten_the_key() {
-    for (first, second, other, sets) in
-        [(2, 1, "a", 0), (1, 1, "a", 0), (1, 2, "a", 1), (2, 1, "b", 1)]
+    for (first, second, is_same, sets) in
+        [(2, 1, true, 2), (1, 1, true, 1), (1, 2, true, 2), (2, 1, false, 1)]
     {
         let mut line = Line::new(PLAIN, 0);
         let one = claim("redlock:a", CANARY);
-        let other = if other == "a" { Arc::clone(&one) } else { claim("redlock:b", CANARY) };
+        let other = if is_same { Arc::clone(&one) } else { claim("redlock:b", CANARY) };
         let asked = [(first, one), (second, other)].map(|(times, claim)| {
             let extend = Action::Extend { ttl: times * TTL };
             let batch = Batch::new(vec![command(&(&claim, extend))]);
@@ -129,15 +130,43 @@ fn extensions_without_scripts_that_are_on_their_way_together_do_not_shorten_the_
             batch
         });
         assert_eq!(line.sent().len(), 4);
-        for sets in [1, sets] {
+        for times in [first, sets] {
             line.answer(&format!("${}\r\n{CANARY}\r\n", CANARY.len()));
             line.answer(":5\r\n");
-            assert_eq!(line.sent().len(), sets, "{first} {second}");
+            let sent = String::from_utf8_lossy(&line.out).into_owned();
+            let ttl = format!("\r\n{}\r\n", (times * TTL).as_millis());
+            assert!(sent.ends_with(&ttl), "{first} {second}: {sent}");
+            assert_eq!(line.sent(), ["SET"]);
         }
-        (0..=sets).for_each(|_| line.answer("+OK\r\n"));
-        for batch in asked {
-            assert!(matches!(answers(&batch).unwrap()[..], [Ok(Reply::There { .. })]));
+        line.answer("-OOM command not allowed\r\n");
+        line.answer("+OK\r\n");
+        let [failed, done] = asked.map(|it| answers(&it).unwrap().remove(0));
+        assert!(failed.is_err() && matches!(done, Ok(Reply::There { .. })), "{failed:?} {done:?}");
+    }
+}
+
+/// Readers would be kept out with no writer there.
+#[test]
+fn a_barrier_that_needs_its_script_again_does_not_follow_its_lowering() {
+    let raise = Action::RaiseBarrier { life: TTL, insists: false };
+    let mut line = Line::new(SCRIPTS, 0);
+    line.ask(&[raise]);
+    line.answer(":1\r\n");
+    line.sent();
+    for is_lowered in [false, true] {
+        let claim = claim("redlock:a", CANARY);
+        let mut ask = |action: Action| {
+            let batch = Batch::new(vec![command(&(&claim, action))]);
+            line.calls.ask(&batch, &mut line.out);
+        };
+        ask(raise);
+        if is_lowered {
+            ask(Action::LowerBarrier);
         }
+        line.sent();
+        line.answer("-NOSCRIPT No matching script.\r\n");
+        assert_eq!(line.sent().is_empty(), is_lowered);
+        line.answer(":1\r\n");
     }
 }
 

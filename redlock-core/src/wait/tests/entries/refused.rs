@@ -32,6 +32,21 @@ async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_queue_that_each_node_refuses_that_is_up_is_not_asked_for_at_each_pause() {
+    let (mut nodes, joins) = without_queues();
+    let down = MemoryNode::new();
+    nodes[2] = down.spec();
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.clone()));
+    for client in [&holder, &ours] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    down.stop();
+    let _held = holder.lock("r").ttl(3000 * MS).await.unwrap();
+    ours.lock("r").wait(20_000 * MS).await.unwrap_err();
+    assert_eq!(joins.load(SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_set_does_not_ask_for_the_queues_of_its_other_keys_where_each_node_has_refused_one() {
     let (nodes, joins) = without_queues();
     let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.clone()));

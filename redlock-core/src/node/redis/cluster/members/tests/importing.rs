@@ -109,6 +109,21 @@ async fn a_member_that_is_away_does_not_block_the_slot_that_it_is_taking_over() 
     assert_eq!(members.members.len(), 2, "it has nothing left to answer");
 }
 
+/// It may be back at once.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_connection_has_just_ended_is_waited_for() {
+    let (mut members, [mut first, second]) = two();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    drop(second);
+    drive(&mut members).await;
+    let grant = redirected(&mut members, &mut first, &ask_at(2)).await;
+    assert!(members.wants_look && grant.poll().is_pending());
+    let (opened, _second) = open(2);
+    members.apply(Found { opened: vec![opened], ..look(1) });
+    let [Err(error)] = &answered(&mut members, &[grant]).await[..] else { panic!("a new process") };
+    assert_eq!(error.kind, NodeErrorKind::SitsOut, "it is reached: {error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_command_that_is_redirected_during_a_look_waits_for_the_next_one() {
     let (mut members, [mut first, _second]) = two();
