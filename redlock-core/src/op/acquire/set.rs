@@ -266,9 +266,8 @@ mod tests {
         is_cut_off.store(true, SeqCst);
         // It asks in its turn.
         drop(held);
-        // A node that it does not reach forgets it after a while.
-        sleep(5000 * MS).await;
-        assert_eq!(waits().await, [0, 0]);
+        // No node that it does not reach hears that it leaves.
+        assert_eq!(waits().await[1], 0);
         assert!(!set.is_finished());
     }
 
