@@ -13,7 +13,8 @@ use std::{
 use rustix::fs::{Access, access};
 
 /// Where the system looks for commands if there is no `PATH`.
-const WITHOUT_PATH: &str = "/bin:/usr/bin";
+const WITHOUT_PATH: &str =
+    if cfg!(target_env = "musl") { "/usr/local/bin:/bin:/usr/bin" } else { "/bin:/usr/bin" };
 
 /// Where it is.
 ///

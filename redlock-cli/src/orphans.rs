@@ -1,8 +1,9 @@
 //! Processes that the command has started, and whose parents have ended. On Linux this process inherits them, as the
 //! first process of a container does anyway. They stay in the table of processes until it has asked for their ends.
 
-use std::{fs, time::Duration};
+use std::{collections::HashMap, fs, time::Duration};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpgid, getpgrp, kill_process, kill_process_group, waitpid,
 };
@@ -18,7 +19,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 const CHILDREN: &str = "/proc/thread-self/children";
 
 /// How long processes that were killed may take to end.
-const END: Duration = Duration::from_secs(1);
+pub(crate) const END: Duration = Duration::from_secs(1);
 
 /// Has this process inherit what a command leaves behind, from here on. Linux alone can do that.
 pub(crate) fn inherit() {
@@ -61,40 +62,49 @@ impl Orphans {
         self.others.extend(command);
     }
 
-    /// Stops them, and kills those that have not ended within `kill_after`. The command has ended.
-    pub(crate) async fn stop(&self, kill_after: Duration) {
-        self.send(Signal::TERM);
-        self.send(Signal::CONT);
+    /// Stops them, and kills those that have not ended within `kill_after`. The command has ended. False if some are
+    /// left, as those of another user.
+    pub(crate) async fn stop(&self, kill_after: Duration) -> bool {
+        // Some are inherited only when others have ended.
+        let mut told = HashMap::new();
         let ended = async {
-            while !self.reaped().is_empty() {
+            loop {
+                let left = self.reaped();
+                let new: Vec<_> =
+                    left.iter().filter(|it| !told.contains_key(*it)).copied().collect();
+                for target in targets(&new) {
+                    let may_stop = target.send(Signal::TERM);
+                    target.send(Signal::CONT);
+                    told.extend(target.children.iter().map(|it| (*it, may_stop)));
+                }
+                if !left.iter().any(|it| told.get(it) == Some(&true)) {
+                    return;
+                }
                 sleep(PAUSE).await;
             }
         };
         if timeout(kill_after, ended).await.is_err() {
             self.kill().await;
         }
+        self.left().is_empty()
     }
 
     /// Kills them until none is left: a process that ends leaves what it has started behind. Gives up on those that do
     /// not end in a moment, as those of another user.
     pub(crate) async fn kill(&self) {
         let killed = async {
-            while !self.reaped().is_empty() {
-                self.send(Signal::KILL);
+            loop {
+                let left = self.reaped();
+                if left.is_empty() {
+                    return;
+                }
+                for target in targets(&left) {
+                    target.send(Signal::KILL);
+                }
                 sleep(PAUSE).await;
             }
         };
         let _ = timeout(END, killed).await;
-    }
-
-    fn send(&self, signal: Signal) {
-        for child in self.left() {
-            // This process may have a group together with them.
-            let _ = match getpgid(Some(child)) {
-                Ok(group) if group != getpgrp() => kill_process_group(group, signal),
-                _ => kill_process(child, signal),
-            };
-        }
     }
 
     /// Those that are left once those that have ended were waited for.
@@ -108,6 +118,34 @@ impl Orphans {
     fn left(&self) -> Vec<Pid> {
         children().filter(|it| !self.others.contains(it)).collect()
     }
+}
+
+/// What gets a signal at once.
+struct Target {
+    /// `None` for one process: this process may have a group together with it.
+    group: Option<Pid>,
+    children: Vec<Pid>,
+}
+
+impl Target {
+    /// False if this user may not.
+    fn send(&self, signal: Signal) -> bool {
+        let send = |child: &Pid| kill_process(*child, signal) != Err(Errno::PERM);
+        match self.group {
+            Some(group) => kill_process_group(group, signal) != Err(Errno::PERM),
+            None => self.children.iter().fold(true, |may, child| send(child) && may),
+        }
+    }
+}
+
+/// Each group gets a signal once.
+fn targets(children: &[Pid]) -> impl Iterator<Item = Target> {
+    let group = |child| getpgid(Some(child)).ok().filter(|group| *group != getpgrp());
+    let mut targets: HashMap<Option<Pid>, Vec<Pid>> = HashMap::new();
+    for child in children {
+        targets.entry(group(*child)).or_default().push(*child);
+    }
+    targets.into_iter().map(|(group, children)| Target { group, children })
 }
 
 /// The children of this thread.

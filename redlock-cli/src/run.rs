@@ -33,7 +33,7 @@ use crate::{
     signals::{Signals, has_terminal},
 };
 
-/// How long a clean-up may take: that of a request that a signal has ended, and the end of processes that were killed.
+/// How long the clean-up of a request that a signal has ended may take.
 const CLEAN_UP: Duration = Duration::from_secs(1);
 
 /// Takes the lock, runs the command, and releases the lock when the command has ended. `ttl` is that of the client.
@@ -256,8 +256,13 @@ impl Running {
         }
         self.wake();
         let was_stopped = self.see_off(goes_on, signals, kill_after).await?;
-        // What has left its group works under the lock as well.
-        self.orphans.stop(kill_after).await;
+        // What has left its group works under the lock as well. A service of another user is not waited for: it may go on
+        // for ever.
+        if !self.orphans.stop(kill_after).await {
+            show::tell(
+                "what the command has started elsewhere may not be stopped by this user, and goes on",
+            );
+        }
         Ok(if may_stop && was_stopped { STOPPED } else { NOT_STOPPED })
     }
 
@@ -288,7 +293,7 @@ impl Running {
             }
         }
         // Its group needs a moment, too. What has left the group is inherited once its parents have ended.
-        let gone = timeout(CLEAN_UP, self.gone()).await;
+        let gone = timeout(orphans::END, self.gone()).await;
         self.orphans.kill().await;
         if let Ok(gone) = gone {
             return gone.map(|()| true);

@@ -34,8 +34,8 @@ pub(crate) struct LeaseState {
     /// The round whose `SET`s took the lease, heals included. The key may be on each node where it has had
     /// an effect, and on those of `confirmed_round`.
     pub(crate) set_round: Arc<Round>,
-    /// The last round that a quorum has confirmed, or has yet to confirm before a hold has the lease. The nodes that
-    /// said yes have the key.
+    /// The last round that a quorum has confirmed outside of a doubt, or has yet to confirm before a hold has the lease.
+    /// The nodes that said yes have the key.
     pub(crate) confirmed_round: Arc<Round>,
     /// The numbers that came with it and were not handed out, if it was asked for with numbers. They
     /// die with the lease, and with its first doubt.
@@ -98,12 +98,10 @@ impl LeaseState {
         }
     }
 
-    /// Notes that a quorum confirms the lease for `ttl` in a round that began at `start`. The nodes that say yes in the
-    /// round of these `voters` have the key.
-    pub(super) fn note_confirmed(&mut self, start: Moment, ttl: Duration, voters: &Arc<Round>) {
+    /// Notes that a quorum confirms the lease for `ttl` in a round that began at `start`.
+    pub(super) fn note_confirmed(&mut self, start: Moment, ttl: Duration) {
         self.ttl = ttl;
         self.confirmed = start;
-        self.confirmed_round = Arc::clone(voters);
     }
 
     /// Counts the lease from `start`, when `round` began, by these terms. It may be relied on once a
@@ -111,7 +109,8 @@ impl LeaseState {
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
         let deadline = validity::deadline(start.now, terms.ttl, self.clock_drift_factor);
         self.count_from(start, deadline);
-        self.note_confirmed(start.now, terms.ttl, round);
+        self.note_confirmed(start.now, terms.ttl);
+        self.confirmed_round = Arc::clone(round);
     }
 
     /// Counts from `start` what the nodes are asked once more, in this round: no task has read their answers. What they

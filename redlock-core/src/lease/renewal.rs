@@ -44,7 +44,8 @@ impl Leases {
                 asked,
                 room: Mutex::new(room),
             };
-            let voters = state.is_in_doubt(start).then(|| state.lease().confirmed_round.voters());
+            let in_doubt = state.is_in_doubt(start);
+            let voters = in_doubt.then(|| state.lease().confirmed_round.voters());
             let (names, settles) = (&self.nodes.names, Tally::is_conclusive);
             let round = Round::with_on_settled(names, settles, voters, renewal);
             // An extension never shortens what is left of `min_hold`.
@@ -56,7 +57,8 @@ impl Leases {
             let lease = state.lease();
             let others = LazyCell::new(|| Job::new(&lease.claim, action));
             let job = |node: usize| {
-                let has_key = lease.confirmed_round.has_yes(node);
+                // In a doubt, the last renewal was perhaps confirmed by others.
+                let has_key = !in_doubt && lease.confirmed_round.has_yes(node);
                 Some(Arc::clone(if has_key { &expecting } else { &others }))
             };
             let votes = OneVote::new(&round, &self.nodes);

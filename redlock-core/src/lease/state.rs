@@ -266,17 +266,18 @@ impl HoldState {
             // A later renewal was confirmed first.
             return true;
         }
+        self.lease.note_confirmed(start.now, ttl);
         // In a doubt that this round does not clear, its answers may be late, and make no voter of a node (rule 2).
-        let voters = if self.is_in_doubt(reading) { &self.lease.confirmed_round } else { &round };
-        let voters = Arc::clone(voters);
-        self.lease.note_confirmed(start.now, ttl, &voters);
+        if !self.is_in_doubt(reading) {
+            self.lease.confirmed_round = round;
+        }
         if self.renew_at != Moment::NEVER {
             self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }
         true
     }
 
-    /// What should be left of the key on a node that confirmed it last time.
+    /// What should be left of the key on a node that confirmed it last time. In a doubt, none counts as such.
     pub(crate) fn expected(&self) -> Expected {
         let LeaseState { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
         Expected {

@@ -30,7 +30,7 @@ pub enum Released {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let Sent { mut round, asked, judged, started, lease } =
+    let Sent { mut round, asked, judged, ended, started, lease } =
         match begin_release(client, hold, Until::Known) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
@@ -56,7 +56,7 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
     if was_ours {
         return Ok(Released::Ours);
     }
-    if !matches!(judged, Judgement::Ended(_)) {
+    if ended {
         // Nothing else has told of this loss. The result of a body stays what it is (rule 11).
         hold.metered.lost(LostReason::Refused);
         telemetry::lost(hold.resources.name(), LostReason::Refused);
@@ -148,6 +148,8 @@ struct Sent {
     round: Arc<Round>,
     asked: usize,
     judged: Judgement,
+    /// The hold had not ended before.
+    ended: bool,
     started: Moment,
     lease: LeaseState,
 }
@@ -158,7 +160,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun 
     let Client { leases, queues, nodes, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     let now = reading.now;
-    leases.end(hold, End::Released);
+    let ended = leases.end(hold, End::Released);
     let Some(lease) = hold.begin_release() else { return Begun::Before };
     if !matches!(judged, Judgement::Ended(_)) {
         telemetry::released(hold.resources.name(), now.since(hold.since));
@@ -171,7 +173,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, until: Until) -> Begun 
     let round = until.round(nodes, &lease, judged);
     let asked = delete(queues, &lease, hold.earliest, now, &round);
     make_way(client, hold, now);
-    Begun::Sent(Sent { round, asked, judged, started: now, lease })
+    Begun::Sent(Sent { round, asked, judged, ended, started: now, lease })
 }
 
 /// Takes a hold that has ended out of the registry, and lets the next waiters before its keys ask.

@@ -59,7 +59,10 @@ impl Request<'_> {
             rest.last().unwrap_or(&first).defers();
             // The tasks before this one may have left it places in the queues between clients.
             let fronts = std::iter::once(&mut first).chain(&mut rest);
-            let kept = fronts.map(|it| keep_entry(&mut it.entry, Duration::ZERO, round_trip));
+            let kept = fronts.filter(|it| it.entry.is_some()).map(|front| {
+                front.follow_lock(false);
+                keep_entry(&mut front.entry, Duration::ZERO, round_trip)
+            });
             let kept = join_all(kept);
             let now = self.now();
             let turn = tokio::select! {

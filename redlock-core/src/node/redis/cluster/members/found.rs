@@ -58,9 +58,13 @@ impl Members {
         looked_at.for_each(|it| it.is_new = false);
         self.wants_look = false;
         for routed in std::mem::take(&mut self.parked) {
-            // The look had begun when it came, and has not tried its member.
+            // The look had begun when it came, or when the connection ended, and has not tried its member.
+            let was_tried = |it: &Member| it.exchange.is_some() || it.is_useless;
             let is_too_late = routed.asking
-                && !self.members.iter().any(|it| routed.to.as_ref() == Some(&it.place));
+                && !self
+                    .members
+                    .iter()
+                    .any(|it| routed.to.as_ref() == Some(&it.place) && was_tried(it));
             if is_too_late { self.park(routed) } else { self.route(routed) }
         }
         self.write();

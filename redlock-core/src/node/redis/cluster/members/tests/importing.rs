@@ -118,6 +118,9 @@ async fn a_member_whose_connection_has_just_ended_is_waited_for() {
     drive(&mut members).await;
     let grant = redirected(&mut members, &mut first, &ask_at(2)).await;
     assert!(members.wants_look && grant.poll().is_pending());
+    // This look had begun while the member was connected.
+    members.apply(look(1));
+    assert!(members.wants_look && grant.poll().is_pending());
     let (opened, _second) = open(2);
     members.apply(Found { opened: vec![opened], ..look(1) });
     let [Err(error)] = &answered(&mut members, &[grant]).await[..] else { panic!("a new process") };
