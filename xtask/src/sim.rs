@@ -21,15 +21,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     shell::run(simulation(arguments))
 }
 
-/// The bounded share that belongs to the tests.
+/// The tests of the simulation itself, and the bounded share of it that belongs to the tests.
 pub(crate) fn run_share() -> Result<(), Failure> {
+    shell::run(program("test"))?;
     shell::run(simulation(&["--seeds", SHARE].map(str::to_owned)))?;
     shell::run(simulation(&["--crowd", "--seeds", CROWDS].map(str::to_owned)))
 }
 
 /// Builds what [`run_share`] runs.
 pub(crate) fn build() -> Result<(), Failure> {
-    shell::run_aside(&program("build"))
+    shell::run_aside(&program("build"))?;
+    shell::run_aside(program("test").arg("--no-run"))
 }
 
 fn simulation(arguments: &[String]) -> Command {

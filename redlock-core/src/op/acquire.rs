@@ -164,7 +164,7 @@ impl Request<'_> {
                 Err(failure) if !wants.tries_once && self.retries.limit(self.now()).is_zero() => {
                     return Err(self.failed(&failure));
                 }
-                Err(_) => {}
+                Err(_) => fronts.first.gives_way(),
             }
         }
         if wants.tries_once && !self.terms.shared && fronts.stands_back() {

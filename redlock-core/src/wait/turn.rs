@@ -176,7 +176,18 @@ impl Front {
     pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<Box<LeaseInTransit>> {
         let in_transit = self.lease.take()?;
         let reading = self.queues.nodes().clock.read();
-        wants.fits(&in_transit.lease, reading).then_some(in_transit)
+        if wants.fits(&in_transit.lease, reading) {
+            return Some(in_transit);
+        }
+        drop(in_transit);
+        self.gives_way();
+        None
+    }
+
+    /// Lets another client go first. The deletes of a lease that this request has not taken over may have woken it, and
+    /// their answers are yet to tell.
+    pub(crate) fn gives_way(&mut self) {
+        self.stage = Stage::StandsBack;
     }
 
     /// Whether the hold before handed its lease over.

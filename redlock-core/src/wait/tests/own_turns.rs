@@ -215,3 +215,25 @@ async fn a_waiter_that_waits_for_its_turn_alone_has_it_and_keeps_what_else_it_wa
     assert!(waiter.has_turn() && waiter.had_turn());
     assert_eq!(waiter.take_signal(), Some(Signal::Changed));
 }
+
+/// The deletes of the lease have given that client the turn, and the `SET`s would be right behind them.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_too_late_for_its_lease_lets_the_client_go_first_that_was_woken() {
+    let nodes = nodes(3);
+    let [ours, other] = [client(&nodes), client(&nodes)];
+    drop(other.lock("warm").await.unwrap());
+    let guard = ours.lock("r").await.unwrap();
+    let mut late = ours.lock("r").into_future().boxed();
+    assert!(late.as_mut().now_or_never().is_none());
+    let mut theirs = tokio::spawn(other.lock("r").into_future());
+    sleep(5 * MS).await;
+    drop(guard);
+    sleep(15_000 * MS).await;
+    assert!(!theirs.is_finished(), "the lease waits for the task");
+    tokio::select! {
+        biased;
+        _ = late.as_mut() => panic!("it has taken the turn of the other client"),
+        guard = &mut theirs => drop(guard.unwrap().unwrap()),
+    }
+    drop(late.await.unwrap());
+}
