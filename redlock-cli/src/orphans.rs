@@ -130,10 +130,10 @@ struct Target {
 impl Target {
     /// False if this user may not.
     fn send(&self, signal: Signal) -> bool {
-        let send = |child: &Pid| kill_process(*child, signal) != Err(Errno::PERM);
+        let refuses = |child: &&Pid| kill_process(**child, signal) == Err(Errno::PERM);
         match self.group {
             Some(group) => kill_process_group(group, signal) != Err(Errno::PERM),
-            None => self.children.iter().fold(true, |may, child| send(child) && may),
+            None => self.children.iter().filter(refuses).count() == 0,
         }
     }
 }

@@ -39,8 +39,8 @@ pub enum LockError {
         /// The time from the call to this error.
         waited: Duration,
         /// True if this client holds the lock. Waiting from inside that hold can never succeed. If the lock is held by
-        /// readers, or for permits, this client may be one of several holders. It is then true only inside a body that
-        /// holds the lock, or if this client ended the lock itself.
+        /// readers, or for permits, this client may be one of several holders. In that case the field is true only
+        /// inside a body that holds the lock, or if this client ended the lock itself.
         by_this_client: bool,
         /// The time after which another attempt makes sense.
         retry_after: Duration,
@@ -76,8 +76,8 @@ pub enum LockError {
     },
     /// The lock was held and is lost. The work under it may have had effects.
     ///
-    /// In two cases the body of the request itself did not run. It would have joined a hold that is lost: the body
-    /// around it has run. Or a lease can no longer be [adopted](crate::Redlock::adopt): nothing ran.
+    /// In two cases the body of the request itself did not run. The request would have joined a hold that is lost: then
+    /// the body around it has run. Or a lease can no longer be [adopted](crate::Redlock::adopt): then nothing ran.
     #[non_exhaustive]
     Lost {
         /// The resource that was locked.
@@ -311,8 +311,8 @@ pub enum NodeErrorKind {
     /// Nothing was sent: this client has 512 attempts in flight, or a later command for the same lock took its place.
     Overloaded,
     /// The node gives no vote. It may have restarted without its data, and gives no votes for new locks yet:
-    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or its answer does not count: it had not confirmed the lock
-    /// before that was handed over, or before it was in doubt.
+    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or its answer does not count: the node had not
+    /// confirmed the lock before the lock was handed over, or before the lock was in doubt.
     SitsOut,
     /// The node is the same server as another node of this client, and has no vote of its own. Nothing was sent, or the
     /// answer counts under the other name.

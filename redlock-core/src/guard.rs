@@ -55,8 +55,8 @@ macro_rules! reads {
 
         /// How much longer the lock may be relied on. Each call reads the clock.
         ///
-        /// Zero once the lock is lost, and while it is in doubt: the process may have been paused, and a renewal has to
-        /// confirm the lock. After a doubt it may be positive again.
+        /// Zero once the lock is lost. Zero also while the lock is in doubt: the process may have been paused, and a
+        /// renewal has to confirm the lock first. After that, the validity may be positive again.
         #[must_use]
         pub fn validity(&self) -> Duration {
             let LockHandle { leases, hold } = self.as_handle();
@@ -161,10 +161,10 @@ impl LockGuard {
         release::release(&self.client, &self.handle.hold).await
     }
 
-    /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt),
-    /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
-    /// process must not work under the lock any more. No node is asked, unless the lock cannot be adopted. The lock stays taken until it
-    /// is adopted. If it is not adopted in time, it expires.
+    /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt), once. The
+    /// hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this process must not work under
+    /// the lock any more. No node is asked, unless the lock cannot be adopted. The lock stays taken until it is
+    /// adopted. If it is not adopted in time, it expires.
     ///
     /// The adopter gets the same fencing token, so a store cannot tell the two processes apart. Finish all writes
     /// first; a write that timed out may still arrive. The adopter also gets the settings `ttl`, `clock_drift_factor`,

@@ -18,9 +18,9 @@
 //!
 //! # The guarantee, and its limits
 //!
-//! No two holders overlap inside their validity, under two conditions: clocks run at nearly the same rate, and the nodes
-//! that lose a lock early, together with those that never had it, are no quorum. This is the promise of Redlock, and no
-//! more:
+//! No two holders overlap inside their validity, under two conditions. Clocks run at nearly the same rate. And fewer
+//! nodes than a quorum lack the lock of the holder, because they lost it early or never had it. This is the promise of
+//! Redlock, and no more:
 //!
 //! - A process that is paused between a check and a write can write after its lease has ended.
 //! - Another client can take the lock when enough nodes lose it early: a clock is set forward, `FLUSHALL`, eviction.

@@ -32,12 +32,12 @@ macro_rules! call_settings {
                 /// whether they still wait. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. A waiter that a release wakes makes no
-                /// timed retries. It gives up after the time that this many retries would have taken, with the
-                /// jitter, even if a later release within `wait` would have woken it. In a queue of this process,
+                /// timed retries. It gives up at the time at which this many retries, with the jitter, would have been
+                /// over, even if `wait` is longer and a later release would have woken it. In a queue of this process,
                 /// every `retry_delay` counts as one retry. Zero means at most one attempt, as for `wait`.
                 ///
                 /// `wait` is a limit as well: the shorter of the two ends the waiting. Unset by default: `wait` is
-                /// then the only limit. `u32::MAX` means the same, where the client sets a limit.
+                /// then the only limit. `u32::MAX` removes a limit that the client sets.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. After an attempt
@@ -61,8 +61,8 @@ macro_rules! call_settings {
                 /// by the clock of the process, which may stand still while its machine does.
                 ///
                 /// Others may be locked out for longer: for `max_hold` and the ttl. A holder that is not polled loses
-                /// the lock then, and a bare guard tells it by `lost()`, but the keys stay on the nodes until the
-                /// guard is dropped or the ttl ends. Set a short `ttl` where that matters.
+                /// the lock after `max_hold`, and `lost()` of a bare guard resolves. But the keys stay on the nodes
+                /// until the guard is dropped or the ttl ends. Set a short `ttl` where that matters.
                 max_hold: Duration;
                 /// The shortest time for which the key stays, from when the lock was taken. If the lock is
                 /// released earlier, or its holder crashes, it stays taken for the rest of this time. At

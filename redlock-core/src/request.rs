@@ -129,8 +129,8 @@ impl LockRequest {
     /// # Cancellation safety
     ///
     /// If the future is dropped, the body is dropped first, and then the lock is released. Once the future was polled,
-    /// poll it to its end or drop it: otherwise it blocks the waiters behind it. The panic of a body goes on when the
-    /// lock was released: if the future is dropped before that, only the panic hook hears of it.
+    /// poll it to its end or drop it: otherwise it blocks the waiters behind it. If the body panics, the panic
+    /// continues after the release. If the future is dropped before that, only the panic hook sees the panic.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
