@@ -71,13 +71,11 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use futures_util::{FutureExt, future::join_all};
-    use tokio::time::sleep;
+    use tokio::time::sleep_until;
 
     use super::*;
-    use crate::{Redlock, node::intercepted::intercepted};
+    use crate::{Redlock, node::intercepted::intercepted, sync::Mutex};
 
     const TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -126,14 +124,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_crowd_gets_its_locks_from_a_node_that_is_slow_for_each_command() {
         const EACH: Duration = Duration::from_micros(300);
-        let server = Arc::new(tokio::sync::Mutex::new(()));
+        let free_at = Mutex::new(Instant::now());
         let spec = intercepted("a", move |sender, _, commands| {
-            let server = Arc::clone(&server);
             let count = u32::try_from(commands.len()).unwrap();
             let sent = sender.send(commands);
+            // Timers have a resolution of a millisecond, which small batches would add up.
+            let done_at = {
+                let mut free_at = free_at.lock();
+                *free_at = Instant::now().max(*free_at) + EACH * count;
+                *free_at
+            };
             async move {
-                let _in_turn = server.lock().await;
-                sleep(EACH * count).await;
+                sleep_until(done_at).await;
                 sent.await
             }
             .boxed()
