@@ -43,7 +43,7 @@ fn servers(why: &str) -> &'static str {
         ("NotValidYet", "the server's certificate is not valid yet: is a clock wrong?"),
         (
             "NotValidForName",
-            "the server's certificate is not for the host of this server: name the server as its certificate does. In a cluster, or \
+            "the server's certificate is not for the host of this URL: name the server as its certificate does. In a cluster, or \
              behind sentinels, let the servers announce that name",
         ),
         ("Revoked", "the server's certificate was revoked"),
