@@ -150,6 +150,15 @@ fn only_a_round_from_after_the_freeze_clears_a_doubt() {
     assert!(is_valid(held.judge(reading(1020, SECOND))));
 }
 
+/// The next number of the lease, once a renewal has cleared a doubt.
+fn next_number_after_a_doubt(mut held: Held) -> Option<crate::FencingToken> {
+    let start = reading(1000, SECOND);
+    held.state.renewal_sent(start.now, Duration::from_secs(10));
+    assert!(held.renewed(start, reading(1010, SECOND)));
+    assert!(is_valid(held.judge(reading(1010, SECOND))));
+    held.state.begin_release().unwrap().next_number()
+}
+
 /// Another client may have drawn larger numbers meanwhile. Clearing the doubt does not bring the
 /// old numbers back.
 #[test]
@@ -158,11 +167,7 @@ fn the_numbers_of_a_lease_die_with_its_first_doubt() {
     held.state.lease.range = Some(Box::new(Range::new(7, 3)));
     assert!(is_valid(held.judge(reading(999, NONE))) && held.state.lease.range.is_some());
     assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
-    let start = reading(1000, SECOND);
-    held.state.renewal_sent(start.now, Duration::from_secs(10));
-    assert!(held.renewed(start, reading(1010, SECOND)));
-    assert!(is_valid(held.judge(reading(1010, SECOND))));
-    assert_eq!(held.state.begin_release().unwrap().next_number(), None);
+    assert_eq!(next_number_after_a_doubt(held), None);
 }
 
 /// The doubt need not have been seen before the renewal began.
@@ -170,11 +175,7 @@ fn the_numbers_of_a_lease_die_with_its_first_doubt() {
 fn the_numbers_of_a_lease_die_with_a_doubt_that_no_judgement_saw() {
     let mut held = held();
     held.state.lease.range = Some(Box::new(Range::new(7, 3)));
-    let start = reading(1000, SECOND);
-    held.state.renewal_sent(start.now, Duration::from_secs(10));
-    assert!(held.renewed(start, reading(1010, SECOND)));
-    assert!(is_valid(held.judge(reading(1010, SECOND))));
-    assert_eq!(held.state.begin_release().unwrap().next_number(), None);
+    assert_eq!(next_number_after_a_doubt(held), None);
 }
 
 /// The process stood still behind the send, and reads the answers before anything judges the hold.

@@ -172,7 +172,7 @@ async fn all_clients_know_a_cluster_by_its_present_members() {
     closed.abort();
 }
 
-/// As after a reset. A user who may not ask for the state of the cluster is told that all is well.
+/// As after a reset. A user without permission for the state of the cluster is told nothing of it.
 #[tokio::test]
 async fn a_member_that_belongs_to_no_cluster_is_not_believed() {
     let (alone, told) = cluster([0..=0, 1..=slots::SLOTS - 1]).await;
