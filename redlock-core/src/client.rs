@@ -5,11 +5,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     clock::{Clock, Moment},
     error::LockError,
+    gate::Gate,
     lease::{InFlightGuard, Leases},
     node::{NodeHandle, memory::MemoryNode},
     quorum::Nodes,
@@ -20,10 +21,6 @@ use crate::{
     wait::Queues,
 };
 
-/// The most attempts in progress at once. A caller beyond them waits before its validity clock
-/// starts. If all callers asked at once, the answers would come too late.
-const MAX_ATTEMPTS: usize = 512;
-
 pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) nodes: Arc<Nodes>,
@@ -33,8 +30,8 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     /// The queues of waiters before each lock.
     pub(crate) queues: Arc<Queues>,
-    /// Lets in as many attempts as the nodes can answer in time.
-    pub(crate) gate: Semaphore,
+    /// A caller that finds it full waits before its validity clock starts.
+    pub(crate) gate: Gate,
     /// The number that identifies this client when it asks nodes for permits.
     asker: OnceLock<u64>,
     /// True once no new lock is given.
@@ -59,7 +56,7 @@ impl Client {
             entropy,
             leases: Arc::clone(&queues.leases),
             queues,
-            gate: Semaphore::new(MAX_ATTEMPTS),
+            gate: Gate::default(),
             asker: OnceLock::new(),
             closed: watch::Sender::new(false),
         }

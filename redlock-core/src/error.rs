@@ -308,7 +308,8 @@ pub enum NodeErrorKind {
     Disconnected,
     /// The node answered with an error, such as loading, read only, out of memory, no permission or moved.
     Server,
-    /// Nothing was sent: this client has 512 attempts in flight, or a later command for the same lock took its place.
+    /// Nothing was sent: this client has as many attempts in flight as the nodes can answer in time, or a later command
+    /// for the same lock took its place.
     Overloaded,
     /// The node gives no vote. It may have restarted without its data, and gives no votes for new locks yet:
     /// nothing was sent (see [`Restarts`](crate::Restarts)). Or its answer does not count: the node had not

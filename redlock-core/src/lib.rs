@@ -173,6 +173,7 @@ pub mod fence;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod gate;
 mod guard;
 mod lead;
 mod lease;

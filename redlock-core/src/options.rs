@@ -19,8 +19,9 @@ macro_rules! call_settings {
                 /// three cases:
                 ///
                 /// - On first use, the time counts from when the nodes are connected, at most `connect_timeout` later.
-                /// - A client has at most 512 attempts in flight. Beyond them, a first attempt waits for a free
-                ///   place for the rest of `wait`, and for at least 10 s even if that is shorter.
+                /// - A client has at most 512 attempts in flight, and fewer where the nodes answer slowly. Beyond
+                ///   them, a first attempt waits for a free place for the rest of `wait`, and for at least 10 s even
+                ///   if that is shorter.
                 /// - If the runtime that reads the answers is blocked or has ended, the attempt is made again on the
                 ///   runtime of the caller.
                 ///

@@ -102,3 +102,6 @@ pub(crate) use source::Source;
 pub(crate) use spec::NodeSpec;
 pub(crate) use told::Told;
 pub(crate) use watchers::{Listener, Watchers};
+#[cfg(test)]
+pub(crate) use window::MAX_IN_FLIGHT;
+pub(crate) use window::Window;

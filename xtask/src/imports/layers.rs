@@ -54,7 +54,7 @@ const CORE: Layers = Layers {
         ("status", &["status.rs", "waiting.rs"]),
         ("lease", &["lease"]),
         ("wait", &["wait"]),
-        ("client", &["client.rs"]),
+        ("client", &["gate.rs", "client.rs"]),
         ("op", &["op"]),
         ("guard", &["guard.rs", "lock_future.rs"]),
         ("body", &["body"]),

@@ -2,14 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::SemaphorePermit;
-
 use super::{Granted, fence::Drawing, fronts::Fronts, request::Request};
 use crate::{
     client::Client,
     clock::Reading,
     error::{LockError, NodeError, NodeErrorKind},
     fence::{FencingToken, numbers_for},
+    gate::Admitted,
     lease::{InFlightGuard, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
     op::unheard::Unheard,
@@ -29,6 +28,7 @@ struct SentAttempt<'f> {
     question: Question<'f>,
     in_transit: Box<LeaseInTransit>,
     drawing: Option<Drawing>,
+    admitted: Admitted<'f>,
 }
 
 struct Question<'f> {
@@ -60,6 +60,8 @@ impl SentAttempt<'_> {
         async move {
             let (is_reached, may_be_late) = {
                 let tally = self.question.round.settled(&request.client.nodes).await;
+                let took = request.now().since(self.in_transit.lease.since);
+                self.admitted.answered(took, request.client.settings.node_timeout);
                 let (attempts, round) = (request.attempts, &self.question.round);
                 telemetry::attempted(attempts, tally.yes(), tally.no(), || round.failures());
                 (tally.reached(), !tally.impossible_by_failures() && round.has_timeouts())
@@ -143,10 +145,10 @@ impl<'a> Request<'a> {
         fronts: &mut Fronts,
     ) -> impl Future<Output = Result<Result<Granted, FailedAttempt>, LockError>> + Send {
         async move {
-            let _permit = match self.client.gate.try_acquire() {
-                Ok(permit) => permit,
-                Err(_) => match Box::pin(self.admission()).await? {
-                    Some(permit) => permit,
+            let admitted = match self.client.gate.try_enter() {
+                Some(admitted) => admitted,
+                None => match Box::pin(self.admission()).await? {
+                    Some(admitted) => admitted,
                     None => return Ok(Err(self.crowded_out())),
                 },
             };
@@ -155,7 +157,7 @@ impl<'a> Request<'a> {
                 return Ok(Err(failure));
             }
             let claim = self.claim(fronts)?;
-            let mut sent = self.send(claim, Some(fronts), in_flight);
+            let mut sent = self.send(claim, Some(fronts), in_flight, admitted);
             let outcome = sent.outcome(self).await;
             sent.question.askers = None;
             Ok(outcome.map(|(reading, token)| {
@@ -169,14 +171,14 @@ impl<'a> Request<'a> {
     /// to do.
     pub(super) async fn ask_for_spare(&self, key: Arc<str>) -> Option<Granted> {
         let Self { client, .. } = self;
-        let _permit = client.gate.try_acquire().ok()?;
+        let admitted = client.gate.try_enter()?;
         let in_flight = client.enter(self.resources.name()).ok()?;
         if self.in_vain().is_some() {
             return None;
         }
         let value = client.fresh_value().ok()?;
         let claim = Claim { permit: true, ..Claim::new(&key, value) };
-        let mut sent = self.send(claim, None, in_flight);
+        let mut sent = self.send(claim, None, in_flight, admitted);
         let (reading, token) = sent.outcome(self).await.ok()?;
         let SentAttempt { in_transit, .. } = sent;
         Some(Granted { begun: in_transit.lease.since, in_transit, reading, token })
@@ -197,6 +199,7 @@ impl<'a> Request<'a> {
         claim: Claim,
         askers: Option<&'f mut Fronts>,
         in_flight: InFlightGuard,
+        admitted: Admitted<'f>,
     ) -> SentAttempt<'f> {
         let Self { client, terms, .. } = self;
         let claim = Arc::new(claim);
@@ -215,21 +218,21 @@ impl<'a> Request<'a> {
             deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
             None
         };
-        SentAttempt { question: Question { round, askers }, in_transit, drawing }
+        SentAttempt { question: Question { round, askers }, in_transit, drawing, admitted }
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
     /// that takes too long.
-    async fn admission(&self) -> Result<Option<SemaphorePermit<'a>>, LockError> {
+    async fn admission(&self) -> Result<Option<Admitted<'a>>, LockError> {
         let left = self.retries.left(self.now());
         let limit = if self.attempts > 1 { left } else { left.max(MIN_ADMISSION_WAIT) };
-        let admitted = timeout(limit, self.client.gate.acquire());
-        Ok(self.unless_closed(admitted).await?.ok().and_then(Result::ok))
+        let admitted = timeout(limit, self.client.gate.enter());
+        Ok(self.unless_closed(admitted).await?.ok().flatten())
     }
 
     fn crowded_out(&self) -> FailedAttempt {
-        let reason = "this client makes as many attempts as it can: use fewer tasks, or more \
-                      processes";
+        let reason = "this client makes as many attempts as its nodes answer in time: try again \
+                      later, or use fewer tasks";
         let overloaded =
             |node: &NodeHandle| NodeError::new(node.name(), NodeErrorKind::Overloaded, reason);
         FailedAttempt::unasked(self.client.nodes.iter().map(overloaded).collect())
