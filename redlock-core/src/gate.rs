@@ -64,13 +64,17 @@ impl Gate {
         place.forget();
         Admitted(self)
     }
+}
 
-    fn answered(&self, took: Duration, node_timeout: Duration) {
+impl Admitted<'_> {
+    /// Notes that the nodes have answered after so long, or that their time is over.
+    pub(crate) fn answered(&self, took: Duration, node_timeout: Duration) {
+        let Self(gate) = self;
         let now = Instant::now();
         let since = now.checked_sub(took).unwrap_or(now);
-        let mut state = self.state.lock();
+        let mut state = gate.state.lock();
         let before = state.window.size();
-        if self.places.available_permits() < before / 2 {
+        if gate.places.available_permits() < before / 2 {
             state.answered += 1;
         }
         let answered = state.answered;
@@ -81,19 +85,12 @@ impl Gate {
         }
         // With the state locked: of two changes, the later one follows.
         if size < before {
-            let taken = self.places.forget_permits(before - size);
-            self.surplus.fetch_add(before - size - taken, Ordering::AcqRel);
+            let taken = gate.places.forget_permits(before - size);
+            gate.surplus.fetch_add(before - size - taken, Ordering::AcqRel);
         } else if size > before {
-            let kept = take(&self.surplus, size - before);
-            self.places.add_permits(size - before - kept);
+            let kept = take(&gate.surplus, size - before);
+            gate.places.add_permits(size - before - kept);
         }
-    }
-}
-
-impl Admitted<'_> {
-    /// Notes that the nodes have answered after so long, or that their time is over.
-    pub(crate) fn answered(&self, took: Duration, node_timeout: Duration) {
-        self.0.answered(took, node_timeout);
     }
 }
 
@@ -166,6 +163,17 @@ mod tests {
         assert_eq!(all(&gate).len(), MIN_ATTEMPTS);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_began_after_the_gate_narrowed_narrows_it_again() {
+        let gate = Gate::default();
+        let admitted = gate.try_enter().unwrap();
+        for (took, size) in [(4 * TIMEOUT, 256), (4 * TIMEOUT, 256), (TIMEOUT, 128)] {
+            admitted.answered(took, TIMEOUT);
+            assert_eq!(gate.state.lock().window.size(), size);
+            advance(TIMEOUT).await;
+        }
+    }
+
     /// The places of attempts in progress go as they end, unless the gate widens before that.
     #[tokio::test(start_paused = true)]
     async fn places_that_are_taken_go_later() {
@@ -184,6 +192,7 @@ mod tests {
         advance(TIMEOUT).await;
         crowd[0].answered(TIMEOUT, TIMEOUT);
         (0..half / 4).for_each(|_| crowd[0].answered(NEAR, TIMEOUT));
+        assert!(gate.try_enter().is_none(), "more are in progress than there are places");
         drop(crowd);
         assert_eq!(all(&gate).len(), half / 2 + half / 16);
     }

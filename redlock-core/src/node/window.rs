@@ -32,7 +32,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Of the largest size. It is never narrowed to less than `least`.
+    /// Of the largest size. It is never narrowed to less than `least`, which is 8 or more.
     pub(crate) fn of_at_least(least: usize) -> Self {
         Self { least, size: MAX_IN_FLIGHT, distance: Duration::ZERO, narrowed: None }
     }
@@ -66,7 +66,7 @@ impl Window {
             }
         } else if commands >= self.batch() / 2 {
             // A batch that leaves much room says nothing of a larger one.
-            self.size = (self.size + (self.size / 8).max(1)).min(MAX_IN_FLIGHT);
+            self.size = (self.size + self.size / 8).min(MAX_IN_FLIGHT);
         }
         is_late
     }
