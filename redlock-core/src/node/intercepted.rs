@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, ready};
 use tokio::time::sleep;
 
 use super::{
@@ -54,6 +54,23 @@ pub(crate) fn overheard(
 ) -> NodeSpec {
     spec(name, node, has_pushes, move |sender, _, commands| {
         sees(&commands);
+        sender.send(commands)
+    })
+}
+
+/// This node, which gives this answer to all commands of a batch in which a test `refuses` one, while the flag is set.
+pub(crate) fn answering(
+    name: &str,
+    node: &MemoryNode,
+    refuses: &Arc<AtomicBool>,
+    refused: impl Fn(Action) -> bool + Send + Sync + 'static,
+    answer: Result<Reply, NodeError>,
+) -> NodeSpec {
+    let refuses = Arc::clone(refuses);
+    spec(name, node, true, move |sender, _, commands| {
+        if refuses.load(SeqCst) && commands.iter().any(|it| refused(it.action)) {
+            return ready(vec![answer.clone(); commands.len()]).boxed();
+        }
         sender.send(commands)
     })
 }

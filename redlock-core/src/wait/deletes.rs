@@ -226,12 +226,9 @@ impl ReplySink for Telling {
 #[cfg(test)]
 mod tests {
     use std::{
-        future::ready,
         sync::atomic::{AtomicBool, Ordering::SeqCst},
         time::Duration,
     };
-
-    use futures_util::FutureExt;
 
     use super::*;
     use crate::{
@@ -239,8 +236,8 @@ mod tests {
         client::Client,
         error::NodeErrorKind,
         node::{
-            Command, Told,
-            intercepted::{intercepted, spec, without_run_id},
+            Told,
+            intercepted::{answering, intercepted, without_run_id},
         },
         quorum::names,
         sync::Mutex,
@@ -322,15 +319,9 @@ mod tests {
         let refuses = Arc::new(AtomicBool::new(false));
         let nodes = [(); 3].map(|()| MemoryNode::new());
         let specs = nodes.iter().map(|node| {
-            let (refuses, name) = (Arc::clone(&refuses), Arc::<str>::from(node.name()));
-            spec(node.name(), node, true, move |sender, _, commands| {
-                let releases = |it: &Command| matches!(it.action, Action::Release { .. });
-                if !refuses.load(SeqCst) || !commands.iter().any(releases) {
-                    return sender.send(commands);
-                }
-                let busy = NodeError::new(&name, NodeErrorKind::Server, "LOADING");
-                ready(vec![Err(busy); commands.len()]).boxed()
-            })
+            let busy = NodeError::new(&node.name().into(), NodeErrorKind::Server, "LOADING");
+            let releases = |action| matches!(action, Action::Release { .. });
+            answering(node.name(), node, &refuses, releases, Err(busy))
         });
         let redlock = Redlock::builder().over(specs.collect());
         let guard = redlock.lock("r").await.unwrap();

@@ -163,21 +163,20 @@ async fn keep_entry(entry: &mut Option<Box<Entry>>, soon: Duration, round_trip: 
 #[cfg(test)]
 mod tests {
     use std::{
-        future::{IntoFuture, ready},
+        future::IntoFuture,
         sync::{
             Arc,
             atomic::{AtomicBool, Ordering::SeqCst},
         },
     };
 
-    use futures_util::FutureExt;
     use tokio::time::Instant;
 
     use super::*;
     use crate::{
         MemoryNode, Redlock,
         error::{NodeError, NodeErrorKind},
-        node::intercepted::{self, far_away},
+        node::intercepted::{answering, far_away},
         op::acquire::testing::{first_request, terms},
         options::LockOptions,
         testing::nodes,
@@ -243,15 +242,8 @@ mod tests {
         let is_cut_off = Arc::new(AtomicBool::new(false));
         let kept = queue_node(&other.client().nodes, "redlock:b").unwrap();
         let partly = nodes.iter().enumerate().map(|(index, node)| {
-            let is_cut_off = Arc::clone(&is_cut_off);
-            let name = node.name().to_owned();
-            intercepted::spec(node.name(), node, true, move |sender, _, commands| {
-                if index == kept || !is_cut_off.load(SeqCst) {
-                    return sender.send(commands);
-                }
-                let failed = NodeError::new(&name.as_str().into(), NodeErrorKind::Server, "broken");
-                ready(vec![Err(failed); commands.len()]).boxed()
-            })
+            let failed = NodeError::new(&node.name().into(), NodeErrorKind::Server, "broken");
+            answering(node.name(), node, &is_cut_off, move |_| index != kept, Err(failed))
         });
         let ours = Redlock::builder().wait(MINUTE).over(partly.collect());
         drop(ours.lock("warm").await.unwrap());

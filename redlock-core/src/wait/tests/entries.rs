@@ -16,7 +16,7 @@ use crate::{
     error::{Cause, NodeError, NodeErrorKind},
     node::{
         Action, Claim, Command, Job, Listens, NodeHandle, NodeSpec, Reply, Watchers,
-        intercepted::intercepted,
+        intercepted::{answering, intercepted},
     },
     quorum::NodeQuestion,
     sync::Mutex,

@@ -61,14 +61,8 @@ async fn a_set_does_not_ask_for_the_queues_of_its_other_keys_where_each_node_has
 
 /// A node whose queue answers so while it `refuses`.
 fn refusing(refuses: &Arc<AtomicBool>, answer: Result<Reply, NodeError>) -> NodeSpec {
-    let refuses = Arc::clone(refuses);
-    intercepted("a", move |sender, _, commands| {
-        let joins = commands.iter().any(|it| matches!(it.action, Action::Join { .. }));
-        if !joins || !refuses.load(SeqCst) {
-            return sender.send(commands);
-        }
-        ready(vec![answer.clone(); commands.len()]).boxed()
-    })
+    let joins = |action| matches!(action, Action::Join { .. });
+    answering("a", &MemoryNode::new(), refuses, joins, answer)
 }
 
 fn error(kind: NodeErrorKind, cause: Cause) -> NodeError {
