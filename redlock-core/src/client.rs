@@ -119,6 +119,15 @@ impl Client {
         Ok(())
     }
 
+    /// Waits like [`ready`](Self::ready), or until the client is closed. For a request for this resource.
+    pub(crate) async fn ready_or_closed(&self, resource: &str) -> Result<(), LockError> {
+        tokio::select! {
+            biased;
+            ready = self.ready() => ready,
+            () = self.closed() => self.check_open(resource),
+        }
+    }
+
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
         if self.is_closed() {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });

@@ -112,10 +112,15 @@ mod tests {
         node.hang();
         let redlock = Redlock::builder().nodes([&node]).connect_timeout(MIN_HOLD).build().unwrap();
         let waiting = tokio::spawn(redlock.lock("r").into_future());
+        let lease = Redlock::in_memory(1).lock("r").await.unwrap().into_lease();
+        let adopts = redlock.clone();
+        let adopting = tokio::spawn(async move { adopts.adopt(lease).await });
         sleep(RELEASE_LIMIT / 2).await;
         redlock.shutdown(Duration::ZERO).await;
-        let error = timeout(RELEASE_LIMIT, waiting).await.unwrap().unwrap().unwrap_err();
-        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        for waits in [waiting, adopting] {
+            let error = timeout(RELEASE_LIMIT, waits).await.unwrap().unwrap().unwrap_err();
+            assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        }
     }
 
     /// All of its timers are over at once. The nodes have not answered yet.

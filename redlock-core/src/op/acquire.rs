@@ -43,7 +43,7 @@ mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::pending;
+use futures_util::{TryFutureExt, future::pending};
 use tracing::Instrument;
 
 use self::{fronts::Fronts, request::Request, retries::Chance, wait_terms::Pause};
@@ -54,7 +54,7 @@ use crate::{
     fence::FencingToken,
     lease::{Hold, LeaseInTransit},
     metrics,
-    op::watch::Watch,
+    op::{unguarded::Unguarded, watch::Watch},
     resources::Resources,
     runtime::check_runtime,
     settings::Terms,
@@ -76,13 +76,14 @@ pub(crate) fn acquire<'a>(
     async move {
         let span = telemetry::acquiring(resources.name(), terms.label);
         let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-        let acquired = wait_for(client, resources, terms).instrument(span).await;
+        let acquired = wait_for(client, resources, terms);
+        let acquired = acquired.map_ok(|hold| Unguarded::new(client, hold)).instrument(span).await;
         metered.done(metrics::outcome(&acquired));
         match &acquired {
-            Ok(hold) => telemetry::acquired(hold.resources.name()),
+            Ok(acquired) => telemetry::acquired(acquired.hold.resources.name()),
             Err(error) => telemetry::refused(error),
         }
-        acquired
+        acquired.map(Unguarded::into_hold)
     }
 }
 
@@ -102,7 +103,7 @@ fn wait_for<'a>(
         let begun = if client.nodes.is_ready() {
             called
         } else {
-            Box::pin(until_ready(client, resources)).await?;
+            Box::pin(client.ready_or_closed(resources.name())).await?;
             clock.now()
         };
         let mut request = Request::new(client, std::mem::take(resources), terms, called, begun);
@@ -115,15 +116,6 @@ fn wait_for<'a>(
         let mut fronts = request.turns().await?;
         let granted = request.ask(&mut fronts, None).await?;
         request.admit(fronts, granted)
-    }
-}
-
-/// Waits until the nodes are connected, or until the client is closed.
-async fn until_ready(client: &Arc<Client>, resources: &Resources) -> Result<(), LockError> {
-    tokio::select! {
-        biased;
-        ready = client.ready() => ready,
-        () = client.closed() => client.check_open(resources.name()),
     }
 }
 
@@ -195,6 +187,7 @@ impl Request<'_> {
             match attempt {
                 Ok(granted) => return Ok(granted),
                 Err(failure) => {
+                    self.has_failed = true;
                     self.retries.failed(self.now());
                     let failure = Arc::new(failure);
                     fronts.failed(&failure);
@@ -223,11 +216,10 @@ impl Request<'_> {
             return Err(self.out_of_time(failure));
         }
         fronts.follow_none();
-        match failure {
-            None => fronts.each().for_each(|front| front.defers()),
-            Some(failure) if failure.no_quorum => {}
-            Some(failure) if failure.was_asked => self.wake_backoff.had_quorum(),
-            Some(_) => {}
+        // A set may know of an attempt for one of its keys, and of none for the others.
+        fronts.each().for_each(|front| front.defers_unasked());
+        if failure.is_some_and(|failure| failure.was_asked && !failure.no_quorum) {
+            self.wake_backoff.had_quorum();
         }
         let mut chance = {
             let _waiting = metrics::waiting(self.terms.label);
@@ -238,9 +230,7 @@ impl Request<'_> {
                 self.chance(&mut fronts.first, pause).await?
             }
         };
-        if failure.is_none() {
-            fronts.each().for_each(|front| front.asks());
-        }
+        fronts.each().for_each(|front| front.asks());
         let now = self.now();
         self.woken(chance.name(), now.since(begun));
         let has_news = self.watch.as_deref().is_none_or(Watch::has_news);

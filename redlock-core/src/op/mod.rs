@@ -9,7 +9,7 @@
 //! | [`watch`] | waits until a lock may have become free |
 //! | [`inspect`] | shows a lock to an operator, and takes it away |
 //! | [`health`] | whether nodes, and a quorum, are alive |
-//! | `no_quorum`, `unheard` | the error, and the second try, that several of them share |
+//! | `no_quorum`, `unheard`, `unguarded` | the error, the second try, and the owner of a new hold, that several of them share |
 
 pub(crate) mod acquire;
 pub(crate) mod extend;
@@ -20,5 +20,6 @@ pub(crate) mod inspect;
 mod inspect_tests;
 mod no_quorum;
 pub(crate) mod release;
+mod unguarded;
 mod unheard;
 pub(crate) mod watch;

@@ -162,12 +162,15 @@ impl<T> Queue<T> {
         self.last.is_some()
     }
 
-    /// The answer to a waiter without a turn.
-    pub(super) fn no_turn(&self) -> NoTurn {
+    /// The answer to a waiter without a turn. Where the front has asked no node itself, what an earlier one was told
+    /// counts for as long as `age`.
+    pub(super) fn no_turn(&self, age: Duration, now: Moment) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
-            (Occupant::Asking, Some((failure, _))) => NoTurn::Failed(Arc::clone(failure)),
-            (Occupant::Asking, None) => NoTurn::Busy,
+            (Occupant::Asking, Some((failure, at))) if !self.defers || now.since(*at) < age => {
+                NoTurn::Failed(Arc::clone(failure))
+            }
+            (Occupant::Asking, _) => NoTurn::Busy,
         }
     }
 
@@ -183,8 +186,9 @@ impl<T> Queue<T> {
     pub(super) fn knows(&self, age: Duration, now: Moment) -> bool {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => true,
-            (Occupant::Asking, Some((_, at))) => now.since(*at) < age,
-            (Occupant::Asking, None) => self.defers,
+            (Occupant::Asking, last) => {
+                self.defers || last.as_ref().is_some_and(|(_, at)| now.since(*at) < age)
+            }
         }
     }
 
@@ -199,17 +203,20 @@ impl<T> Queue<T> {
     }
 
     /// Answers the waiters that try only once.
-    pub(super) fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
+    pub(super) fn answer_single_tries(&mut self, now: Moment, wakes: &mut Vec<Waker>) {
         if !std::mem::take(&mut self.has_single_tries) {
             return;
         }
-        let no_turn = self.no_turn();
+        let mut answered = Vec::new();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {
-                wakes.extend(waiter.give(Err(no_turn.clone())));
+                answered.push(Arc::clone(waiter));
             }
             !waiter.wants.tries_once
         });
+        for waiter in answered {
+            wakes.extend(waiter.give(Err(self.no_turn(waiter.wants.retry_delay, now))));
+        }
     }
 }
 
@@ -233,7 +240,7 @@ mod tests {
         for ahead in [1, 0, 2] {
             let once = waiter(Duration::ZERO);
             queue.take_in(&once, ahead);
-            queue.answer_single_tries(&mut Vec::new());
+            queue.answer_single_tries(Moment::ORIGIN, &mut Vec::new());
             assert!(matches!(once.take(), Some(Err(NoTurn::Busy))), "{ahead}");
             // This one gives up before.
             let gone = waiter(Duration::ZERO);
@@ -242,7 +249,7 @@ mod tests {
                 queue.take_out(&gone);
                 assert_eq!(queue.waiting.len(), 2);
             }
-            queue.answer_single_tries(&mut Vec::new());
+            queue.answer_single_tries(Moment::ORIGIN, &mut Vec::new());
             assert!(gone.take().is_none());
             let left: Vec<_> = queue.waiting.iter().map(Arc::as_ptr).collect();
             assert_eq!(left, [&first, &last].map(Arc::as_ptr));

@@ -6,6 +6,7 @@
 
 pub(super) mod all;
 mod beside;
+mod fronts;
 mod others;
 
 use std::{
@@ -21,7 +22,6 @@ use foldhash::{HashMap, fast::FixedState};
 use super::{
     contention::Contention,
     entry::Entry,
-    failed_attempt::FailedAttempt,
     queue::{Occupant, Queue},
     queued_task::{Hurry, QueuedTask},
     turn::{Front, PendingTurn},
@@ -171,7 +171,7 @@ impl Queues {
         self.locked(key, |inner| {
             let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
             queue.take_out(waiter);
-            queue.no_turn()
+            queue.no_turn(waiter.wants.retry_delay, self.nodes().clock.now())
         })
     }
 
@@ -189,61 +189,6 @@ impl Queues {
 
     fn with_queue<T>(&self, key: &str, change: impl FnOnce(&mut Queue<Front>) -> T) -> Option<T> {
         self.locked(key, |inner| inner.by_key.get_mut(key).map(change))
-    }
-
-    /// Changes the queue and answers the waiters that try only once. False when nothing changed.
-    fn answer(&self, key: &str, change: impl FnOnce(&mut Queue<Front>) -> bool) -> bool {
-        self.locked(key, |inner| {
-            let Inner { by_key, wakes, .. } = inner;
-            let Some(queue) = by_key.get_mut(key) else { return false };
-            let changed = change(queue);
-            if changed {
-                queue.answer_single_tries(wakes);
-            }
-            changed
-        })
-    }
-
-    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that
-    /// try only once.
-    pub(super) fn front_defers(&self, key: &str) {
-        self.answer(key, |queue| {
-            queue.defers = true;
-            true
-        });
-    }
-
-    /// Tells the waiters that try only once what is known.
-    pub(super) fn refuse_single_tries(&self, key: &str) {
-        self.answer(key, |_| true);
-    }
-
-    pub(super) fn front_asks(&self, key: &str) {
-        self.with_queue(key, |queue| queue.defers = false);
-    }
-
-    /// Notes that the attempt of the front has failed, and tells the waiters that try only once.
-    pub(super) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
-        let now = self.nodes().clock.now();
-        self.answer(key, |queue| queue.attempt_failed(failure, now));
-    }
-
-    /// Notes that the front has the lock: its queue is held until the hold ends. False for a hold
-    /// that has ended already, which could not tell a queue that did not know it yet.
-    pub(super) fn acquired(
-        &self,
-        key: &str,
-        hold: &Arc<Hold>,
-        unchallenged: bool,
-        now: Moment,
-    ) -> bool {
-        self.answer(key, |queue| queue.acquired(hold, unchallenged, now))
-    }
-
-    /// The outcome of the last attempt for this key. The nodes need not be asked again, unless it is
-    /// too old for a request that tries only once.
-    pub(super) fn known(&self, key: &str, wants: Wants) -> Option<Arc<FailedAttempt>> {
-        self.with_queue(key, |queue| queue.known(wants, || self.nodes().clock.now())).flatten()
     }
 
     /// How long this client has been without the lock.
@@ -352,8 +297,9 @@ impl Inner {
     ) -> Joined {
         let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
         if wants.tries_once {
-            if queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
-                return Joined::Refused(queue.no_turn());
+            let asked_at = owner.nodes().clock.now();
+            if queue.knows(wants.retry_delay, asked_at) {
+                return Joined::Refused(queue.no_turn(wants.retry_delay, asked_at));
             }
             if self.contention.turn_of_others(key, now).is_some() {
                 // The front would ask on its behalf, and take the lock from the client that has its turn.

@@ -212,6 +212,11 @@ impl Front {
         self.queues.front_defers(&self.key);
     }
 
+    /// Notes that the front waits for its chance, and asks no node before that, if no attempt for its key is known.
+    pub(crate) fn defers_unasked(&self) {
+        self.queues.front_defers_unasked(&self.key);
+    }
+
     /// Notes that the front asks now.
     pub(crate) fn asks(&self) {
         self.queues.front_asks(&self.key);

@@ -125,8 +125,7 @@ impl<'a> Request<'a> {
         let mut unheard = Unheard::new(self.client);
         loop {
             // No node was heard in the first attempt, so it does not count. It is made again however short the `wait` is.
-            let left =
-                if self.attempts > 1 { self.retries.limit(self.now()) } else { Duration::MAX };
+            let left = if self.has_failed { self.retries.limit(self.now()) } else { Duration::MAX };
             if !failure.was_not_heard()
                 || !self.unless_closed(unheard.asks_again(&failure.nodes, left)).await?
             {
@@ -225,7 +224,7 @@ impl<'a> Request<'a> {
     /// that takes too long.
     async fn admission(&self) -> Result<Option<Admitted<'a>>, LockError> {
         let left = self.retries.left(self.now());
-        let limit = if self.attempts > 1 { left } else { left.max(MIN_ADMISSION_WAIT) };
+        let limit = if self.has_failed { left } else { left.max(MIN_ADMISSION_WAIT) };
         let admitted = timeout(limit, self.client.gate.enter());
         Ok(self.unless_closed(admitted).await?.ok().flatten())
     }
@@ -249,5 +248,34 @@ impl<'a> Request<'a> {
         let refusals: Vec<_> = nodes.iter().filter_map(|node| node.why_no_vote(now)).collect();
         let is_in_vain = refusals.len() > nodes.len() - enough;
         is_in_vain.then(|| FailedAttempt::unasked(refusals))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::IntoFuture, iter::from_fn};
+
+    use super::*;
+    use crate::{Redlock, testing::nodes};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// It has waited in its process for nearly as long as it may, and has asked no node yet.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_attempt_waits_for_its_place_however_long_the_request_has_waited_before() {
+        let nodes = nodes(3);
+        let [theirs, ours] = [(); 2].map(|()| Redlock::builder().nodes(&nodes).build().unwrap());
+        let _held = theirs.lock("r").await.unwrap();
+        let front = tokio::spawn(ours.lock("r").wait(60_000 * MS).into_future());
+        sleep(10 * MS).await;
+        let waits = tokio::spawn(ours.lock("r").wait(100 * MS).into_future());
+        sleep(90 * MS).await;
+        let crowd: Vec<_> = from_fn(|| ours.client().gate.try_enter()).collect();
+        front.abort();
+        sleep(MIN_ADMISSION_WAIT / 2).await;
+        assert!(!waits.is_finished());
+        drop(crowd);
+        let error = waits.await.unwrap().unwrap_err();
+        assert!(error.is_held(), "{error}");
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Request<'a> {
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,
+    /// An attempt of its own has failed.
+    pub(super) has_failed: bool,
     /// Its turn in the queue of its process did not come at once.
     pub(super) has_waited: bool,
     pub(super) retries: Retries<'a>,
@@ -74,6 +76,7 @@ impl<'a> Request<'a> {
             called,
             begun,
             attempts: 0,
+            has_failed: false,
             has_waited: false,
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),

@@ -10,7 +10,7 @@ use crate::{
     lease::{Hold, LeaseInTransit, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
-    op::{no_quorum::no_quorum, unheard::Unheard},
+    op::{no_quorum::no_quorum, unguarded::Unguarded, unheard::Unheard},
     options::LockOptions,
     quorum::{OneVote, Round, Tally, ask},
     runtime::check_runtime,
@@ -25,18 +25,20 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
     let not_adopted = |error: &LockError| telemetry::not_adopted(&resource, error);
     check_runtime().inspect_err(not_adopted)?;
     let metered = metrics::acquiring(&*client.nodes.clock, "");
-    let adopted = take_over(client, lease).await;
+    let adopted = take_over(client, lease).await.map(|hold| Unguarded::new(client, hold));
     metered.done(match &adopted {
         Ok(_) => "adopted",
         Err(error) => metrics::outcome_of(error),
     });
-    adopted.inspect_err(not_adopted)
+    let adopted = adopted.inspect_err(not_adopted)?;
+    telemetry::acquired(adopted.hold.resources.name());
+    Ok(adopted.into_hold())
 }
 
 async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
     lease.resources.check()?;
     client.check_open(lease.resources.name())?;
-    client.ready().await?;
+    client.ready_or_closed(lease.resources.name()).await?;
     let mut adoption = Adoption::begin(client, lease)?;
     adoption.ask().await?;
     adoption.conclude()
@@ -149,7 +151,6 @@ impl<'c> Adoption<'c> {
         for front in fronts {
             front.acquired(&hold, reading.now);
         }
-        telemetry::acquired(hold.resources.name());
         Ok(hold)
     }
 }

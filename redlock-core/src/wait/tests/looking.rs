@@ -109,3 +109,37 @@ async fn a_request_that_tries_once_does_not_wait_for_a_front_that_has_not_asked(
     drop(set.await.unwrap().unwrap());
     drop(ours.try_lock("a").await.unwrap());
 }
+
+/// A set has taken over the place of a request that the nodes had failed, and waits for its other lock.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_hears_nothing_of_an_outage_that_is_over() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    let _held = ours.lock("s").await.unwrap();
+    nodes.iter().for_each(MemoryNode::hang);
+    let front = waiting(&ours, 500 * MS).await;
+    let set = tokio::spawn(ours.lock_all(["r", "s"]).wait(3 * MINUTE).into_future());
+    assert!(front.await.unwrap().unwrap_err().is_unavailable());
+    assert!(ours.try_lock("r").await.unwrap_err().is_unavailable(), "that was a moment ago");
+    nodes.iter().for_each(MemoryNode::resume);
+    // Longer than the retry delay of the client.
+    sleep(2 * MINUTE).await;
+    assert_eq!(tried(&ours).await, (false, Duration::ZERO));
+    assert!(!set.is_finished());
+}
+
+/// The set has heard of its second lock from the request before it there, and of its first one nothing.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_does_not_wait_for_a_set_that_knows_of_its_other_lock_alone() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let _held = (theirs.lock("r").await.unwrap(), theirs.lock("s").await.unwrap());
+    let before = tokio::spawn(ours.lock("s").wait(MINUTE).into_future());
+    sleep(100 * MS).await;
+    let set = tokio::spawn(ours.lock_all(["r", "s"]).wait(MINUTE).into_future());
+    sleep(100 * MS).await;
+    before.abort();
+    sleep(100 * MS).await;
+    assert_eq!(tried(&ours).await, (false, Duration::ZERO));
+    assert!(!set.is_finished());
+}
