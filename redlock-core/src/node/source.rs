@@ -56,8 +56,9 @@ impl Node {
 
     /// The master of this name on which most of these sentinels agree, wherever it is.
     ///
-    /// The URLs name the sentinels. Their scheme, user, password and database are used for the master: if the sentinels
-    /// are `rediss://`, the master is reached over TLS. If the sentinels need their own login, give it with
+    /// The URLs name the sentinels, with their port, which is usually 26379: a URL without a port has that of a server,
+    /// 6379. Their scheme, user, password and database are used for the master: if the sentinels are `rediss://`, the
+    /// master is reached over TLS. If the sentinels need their own login, give it with
     /// [`sentinel_credentials`](Self::sentinel_credentials).
     ///
     /// The sentinels are asked at every connect, and once a second afterwards. When most of them name

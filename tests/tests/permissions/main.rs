@@ -14,7 +14,7 @@ use futures_util::future::{join, join_all};
 use redlock_core::Node;
 use redlock_tests::{Cluster, MASTER, Sentinels, Server, packages, wait_until};
 
-use self::uses::{Outcome, everything, fenced, in_turn, plain, read, set, woken};
+use self::uses::{Outcome, everything, fenced, gives_no_turn, in_turn, plain, read, set, woken};
 
 fn page() -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/servers.md");
@@ -151,6 +151,16 @@ async fn waiting_in_turn_needs_this_in_addition() {
     let needed: Vec<_> = needed.collect();
     is_minimal(server, &all, &needed, |url, name| async move { in_turn(server, url, &name).await })
         .await;
+}
+
+/// The script of the release has deleted the lock when it finds out.
+#[tokio::test]
+async fn a_release_that_may_not_give_the_turn_succeeds() {
+    let server = &Server::start();
+    let words = [line("lock, renew, release"), lines(&["be woken"]), vec!["+zrange".to_owned()]];
+    let holder = user(server, "holder", &words.concat());
+    let waiter = user(server, "waiter", &["+@all".to_owned()]);
+    works(|| gives_no_turn(server, holder.clone(), waiter.clone())).await;
 }
 
 #[tokio::test]

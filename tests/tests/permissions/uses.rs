@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use redlock_core::{Builder, Node, Redlock};
+use redlock_core::{Builder, Node, Redlock, Released};
 use redlock_tests::{LIMIT, Server, patient, wait_until};
 use tokio::runtime;
 
@@ -83,6 +83,22 @@ pub(crate) async fn in_turn(server: &Server, url: String, resource: &str) -> Out
         soon(it).await?.unwrap().map_err(text)?;
     }
     Ok(())
+}
+
+/// A holder that may not give the turn to a waiter releases its lock all the same.
+pub(crate) async fn gives_no_turn(server: &Server, url: String, waits: String) -> Outcome {
+    let (holder, waiter) = (client(url).build().unwrap(), client(waits).build().unwrap());
+    let text = |error: redlock_core::LockError| error.to_string();
+    let guard = soon(holder.try_lock("r")).await?.map_err(text)?;
+    let waiting = tokio::spawn(async move { waiter.lock("r").await.map(drop) });
+    wait_until("it waits in the queue", async || {
+        server.command(&["ZCARD", "redlock:r:{redlock:r}:queue"]) == redis::Value::Int(1)
+    })
+    .await;
+    let released = soon(guard.release()).await?.map_err(text)?;
+    assert_eq!(released, Released::Ours);
+    // It looks for itself.
+    waiting.await.unwrap().map_err(text)
 }
 
 pub(crate) async fn fenced(node: Node, resource: &str) -> Outcome {

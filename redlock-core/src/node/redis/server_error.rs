@@ -86,7 +86,11 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
     }
     // The words of these errors are known, and repeat no argument. If the password happens to be one of these words, a
     // gap in its place would tell it.
-    let is_known = matches!(code, "NOAUTH" | "WRONGPASS");
+    let is_known =
+        matches!(
+            code,
+            "LOADING" | "MASTERDOWN" | "MISCONF" | "NOAUTH" | "NOPERM" | "READONLY" | "WRONGPASS"
+        ) || error.details().is_some_and(|details| details.starts_with("max number of clients"));
     if !secret.is_empty() && !is_known {
         text = text.replace(secret, "***");
     }
@@ -277,10 +281,14 @@ mod tests {
         let echo = "-ERR unknown command 'SET', with args beginning with: 'key' 's3cr\r\n";
         assert_eq!(told(echo, "s3cret"), "ERR unknown command 'SET'");
         // A gap in words that every user knows would tell the password.
-        let known = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-        for password in ["password", "e"] {
-            let reason = told(known, password);
-            assert!(reason.contains("username-password pair"), "{reason}");
+        for (known, password) in [
+            ("WRONGPASS invalid username-password pair or user is disabled.", "password"),
+            ("WRONGPASS invalid username-password pair or user is disabled.", "e"),
+            ("LOADING Redis is loading the dataset in memory", "memory"),
+            ("ERR max number of clients reached", "clients"),
+        ] {
+            let reason = told(&format!("-{known}\r\n"), password);
+            assert!(reason.starts_with(known), "{reason}");
         }
     }
 

@@ -229,8 +229,20 @@ fn unix(url: Url) -> Result<Endpoint, LockError> {
     if url.query_pairs().any(|(key, _)| !matches!(&*key, "db" | "user" | "pass" | "protocol")) {
         return no("it has a parameter other than db, user, pass and protocol");
     }
-    if url.query_pairs().any(|(key, value)| key == "db" && !is_database(&value)) {
+    if url
+        .query_pairs()
+        .any(|(key, value)| key == "db" && (value.is_empty() || !is_database(&value)))
+    {
         return no("db is not the number of a database, as in ?db=1");
+    }
+    let pairs = url.query().into_iter().flat_map(|query| query.split('&'));
+    if pairs
+        .filter_map(|it| it.split_once('='))
+        .any(|(key, value)| matches!(key, "user" | "pass") && value.contains('+'))
+    {
+        return no(
+            "a + in user or pass is read as a space there: write %2B for a plus, and %20 for a space",
+        );
     }
     if !url.path().starts_with('/') || url.path() == "/" {
         return no("it has no path of a socket");

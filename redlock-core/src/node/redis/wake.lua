@@ -49,6 +49,11 @@ local FRESH = 4700
 -- How many of the waiters that are late are passed over.
 local MOST = 16
 
+-- Takes a waiter out of the queue. False without the permission, which must not fail the release.
+local function remove(queue, waiter)
+  return type(redis.pcall('ZREM', queue, waiter)) == 'number'
+end
+
 -- The waiter that is told, of those from this place on, for how long its entry would live, and its place.
 -- Without any other, it is one that is late.
 local function choose(prefix, queue, from)
@@ -62,8 +67,8 @@ local function choose(prefix, queue, from)
     elseif alive > 0 then
       late = late or waiter
       place = place + 1
-    else
-      redis.call('ZREM', queue, waiter)
+    elseif not remove(queue, waiter) then
+      return late, 0, from
     end
     waiter = redis.call('ZRANGE', queue, place, place)[1]
   end
@@ -105,7 +110,9 @@ local function wake(prefix)
   if not waiter then
     return false
   end
-  redis.call('ZREM', queue, waiter)
+  if not remove(queue, waiter) then
+    return false
+  end
   redis.call('DEL', prefix .. ':alive:' .. waiter)
   redis.call('SET', queue .. ':turn', waiter, 'PX', OUT)
   keep_permit(prefix, waiter)

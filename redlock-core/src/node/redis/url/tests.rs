@@ -51,9 +51,9 @@ fn logins_are_decoded() {
     let login = read("redis://:pass@127.0.0.1").login;
     assert_eq!((login.user, login.password.as_deref()), (None, Some("pass")));
 
-    let login = read("unix:///run/redis.sock?db=2&user=us&pass=p%40ss").login;
+    let login = read("unix:///run/redis.sock?db=2&user=us&pass=p%40s%2Bs").login;
     assert_eq!(login.user.as_deref(), Some("us"));
-    assert_eq!(login.password.as_deref(), Some("p@ss"));
+    assert_eq!(login.password.as_deref(), Some("p@s+s"));
     assert_eq!(login.database, 2);
 }
 
@@ -105,6 +105,9 @@ fn urls_that_cannot_work_are_refused_with_the_reason() {
         ("unix:///", "no path"),
         ("unix:redis.sock", "no path"),
         ("unix:///run/redis.sock?db=one", "number of a database"),
+        ("unix:///run/redis.sock?db=", "number of a database"),
+        ("unix:///run/redis.sock?pass=a+b", "%2B for a plus"),
+        ("unix:///run/redis.sock?user=a+b&pass=c", "%2B for a plus"),
         ("unix:///run/redis.sock?password=x", "other than db, user, pass"),
         ("unix:///run/redis.sock?protocol=4", "neither resp2 nor resp3"),
         ("unix:///run/redis.sock#x", "%23"),
