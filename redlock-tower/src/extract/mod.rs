@@ -99,7 +99,7 @@
 //! These functions use the text of the request as the key. In a path, percent-encoding is decoded. A handler
 //! that parses the text accepts several spellings of one id: `Path<u64>` reads `42`, `042` and `+42` as the
 //! same number, and a UUID may be in capitals. **Each spelling is a different lock: with another
-//! spelling, a client gets around the lock.** Build the key from the parsed value:
+//! spelling, a client bypasses the lock.** Build the key from the parsed value:
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]

@@ -286,6 +286,30 @@ fn refused(server: &Server) -> String {
 }
 
 #[tokio::test]
+async fn the_configuration_to_copy_is_one_with_which_locks_of_every_kind_work() {
+    let page = page();
+    let (_, rest) = page.split_once("```conf\n").unwrap();
+    let (configuration, _) = rest.split_once("```").unwrap();
+    let mut server = Server::builder();
+    // The harness has another address, and a user of its own.
+    let of_the_harness = ["bind", "port", "user default"];
+    for line in configuration.lines().filter(|line| !line.starts_with('#')) {
+        if of_the_harness.iter().any(|it| line.starts_with(it)) {
+            continue;
+        }
+        let words: Vec<_> = line.split(' ').collect();
+        server = server.argument(&[&format!("--{}", words[0])]).argument(&words[1..]);
+    }
+    let words = configuration.split(' ').filter(|it| it.starts_with('+')).map(str::trim);
+    assert_eq!(words.collect::<Vec<_>>(), to_copy(), "its user is the one to copy");
+    let server = &server.start();
+    let url = format!("redis://locks:PASSWORD@{}", server.address());
+    works(|| everything(server, url.clone(), "whole")).await;
+    let policy = server.command(&["CONFIG", "GET", "maxmemory-policy"]);
+    assert!(format!("{policy:?}").contains("noeviction"), "{policy:?}");
+}
+
+#[tokio::test]
 async fn the_user_to_copy_may_do_all_that_locks_of_every_kind_do_and_no_more() {
     let server = &Server::start();
     server.command(&["CONFIG", "SET", "acllog-max-len", "1000"]);
