@@ -237,7 +237,24 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Redlock;
+    use std::time::Duration;
+
+    use crate::{MemoryNode, Redlock};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_restarted_sits_out_for_the_drift_that_its_client_allows_for() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).clock_drift_factor(0.5).build().unwrap();
+        redlock.lock("r").await.unwrap().release().await.unwrap();
+        node.restart_empty();
+        redlock.try_lock("r").await.unwrap_err();
+        tokio::time::sleep(SECOND).await;
+        let left = redlock.health().await[0].sits_out.unwrap();
+        // Half of `max_ttl` more.
+        assert!(left > 88 * SECOND, "{left:?}");
+    }
 
     #[test]
     fn a_server_is_named_once_in_whatever_case_its_host_is() {

@@ -271,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_setting_stays_shared() {
+        let shared = |options: &LockOptions| terms(Redlock::builder(), options).shared;
+        let (plain, asked) = (LockOptions::new(), LockOptions::new().shared());
+        assert!(!shared(&plain) && shared(&asked));
+        assert!(shared(&plain.clone().merge(asked.clone())));
+        assert!(shared(&asked.clone().merge(plain)));
+        let request = Redlock::in_memory(1).lock("r").shared().options(LockOptions::new());
+        assert!(shared(request.options_set()));
+    }
+
+    #[test]
     fn a_fenced_setting_stays_fenced() {
         let fenced = |options: &LockOptions| terms(Redlock::builder(), options).fenced;
         let (plain, asked) = (LockOptions::new(), LockOptions::new().fenced());

@@ -357,3 +357,6 @@ impl fmt::Debug for Redlock {
         self.client.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests;

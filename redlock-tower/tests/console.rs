@@ -224,3 +224,18 @@ async fn places_and_rows_are_bounded() {
         told.contains(&format!("Held locks ({count}) The first {rows} of {count} are shown."));
     assert!(told, "{page}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn all_requests_are_counted_where_only_some_are_shown() {
+    let redlock = Redlock::builder().nodes([MemoryNode::new()]).build().unwrap();
+    let console = console::router(redlock.clone());
+    let mut guards = Vec::new();
+    for number in 0..=MAX_ROWS {
+        guards.push(redlock.lock(format!("r{number}")).await.unwrap());
+        tokio::spawn(redlock.lock(format!("r{number}")).wait(1000 * SECOND).into_future());
+    }
+    sleep(SECOND).await;
+    let text = words(&page(&console).await);
+    let told = format!("Waiting for locks ({})", MAX_ROWS + 1);
+    assert!(text.contains(&told), "{text}");
+}

@@ -224,3 +224,13 @@ async fn a_login_that_expires_on_an_open_connection_is_renewed() {
         .await;
     within("release", guard.release()).await.unwrap();
 }
+
+#[tokio::test]
+async fn credentials_leave_the_database_of_the_url() {
+    let nodes = Nodes::start(1);
+    let node = Node::new(format!("{}/3", nodes.urls()[0]))
+        .credentials(|| async { Ok(Credentials::new("default", "x")) });
+    let redlock = patient([node]).build().unwrap();
+    let _guard = within("a lock", redlock.lock("r")).await.unwrap();
+    assert!(nodes[0].keys().is_empty(), "it is in database 0");
+}

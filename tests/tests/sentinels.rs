@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use redlock_core::{Builder, Credentials, LockError, LockHandle, Node, Restarts};
+use redlock_core::{Builder, Credentials, LockError, LockHandle, Node, NodeState, Restarts};
 use redlock_tests::{LIMIT, MASTER, Sentinels, Server, patient, wait_until, within};
 
 fn client(sentinels: &Sentinels) -> Builder {
@@ -322,4 +322,29 @@ async fn sentinels_that_do_not_know_the_master_or_are_down_are_named() {
         let error = patient([node]).build().unwrap_err();
         assert!(matches!(error, LockError::Config { .. }) && error.to_string().contains(words));
     }
+}
+
+#[tokio::test]
+async fn sentinels_without_a_password_are_not_sent_that_of_the_master() {
+    let sentinels = Sentinels::start(0, Some("data"), None);
+    let urls = sentinels.urls();
+    let urls = urls.iter().map(|it| it.replace("redis://", "redis://:data@"));
+    let redlock = patient([Node::sentinel(MASTER, urls)]).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+}
+
+/// Of half of `connect_timeout`, the provider has nine tenths. The rest is for the server.
+#[tokio::test]
+async fn a_provider_that_is_late_is_named_behind_sentinels() {
+    let sentinels = Sentinels::start(0, None, None);
+    let node = Node::sentinel(MASTER, sentinels.urls()).credentials(
+        std::future::pending::<Result<Credentials, Box<dyn std::error::Error + Send + Sync>>>,
+    );
+    let redlock = patient([node]).connect_timeout(Duration::from_secs(2)).build().unwrap();
+    wait_until("the provider is named", async || {
+        let health = within("health", redlock.health()).await.remove(0);
+        let NodeState::Down { error, .. } = health.state else { return false };
+        error.reason.contains("has not answered within 900ms")
+    })
+    .await;
 }

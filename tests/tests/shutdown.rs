@@ -136,7 +136,17 @@ async fn all_pools_shut_down_together() {
     let body = body(&pools::quorum_of(["removed"]).unwrap(), never).await;
     pools::remove("removed");
 
+    // Each of them takes its whole grace. One after the other, they would take longer than `within` allows.
+    let mut held = Vec::new();
+    for number in 0..60 {
+        let pool = Redlock::in_memory(1);
+        pools::install(format!("pool {number}"), pool.clone()).unwrap();
+        held.push(pool.lock("job").await.unwrap());
+    }
+    let joined = pools::quorum_of(["pool 0", "pool 1"]).unwrap();
+    let of_joined = joined.lock("joined").await.unwrap();
     within("shutdown", pools::shutdown(Duration::from_secs(1))).await;
+    assert!(!of_joined.is_valid());
     assert!(nodes.are_empty());
     let error = client.lock("job").await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");

@@ -68,3 +68,14 @@ fn a_lock_that_never_expires_is_not_promised_to_get_free() {
     let (code, shown, _) = done(&nodes, &["release", "r"]);
     assert!(code == 0 && shown.contains("never expires: use --now"), "{shown}");
 }
+
+/// Another program has its key on the others.
+#[test]
+fn a_lock_that_is_free_on_a_minority_is_not_called_free() {
+    let nodes = Nodes::start(3);
+    for node in [&nodes[0], &nodes[1]] {
+        node.command(&["LPUSH", "redlock:r", "a"]);
+    }
+    let (_, shown, told) = done(&nodes, &["release", "--now", "r"]);
+    assert!(shown.contains("state was unknown"), "{shown} {told}");
+}

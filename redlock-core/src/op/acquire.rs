@@ -187,7 +187,7 @@ impl Request<'_> {
             match attempt {
                 Ok(granted) => return Ok(granted),
                 Err(failure) => {
-                    self.has_failed = true;
+                    self.has_failed |= failure.was_asked;
                     self.retries.failed(self.now());
                     let failure = Arc::new(failure);
                     fronts.failed(&failure);

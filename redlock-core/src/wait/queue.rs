@@ -162,16 +162,22 @@ impl<T> Queue<T> {
         self.last.is_some()
     }
 
-    /// The answer to a waiter without a turn. Where the front has asked no node itself, what an earlier one was told
-    /// counts for as long as `age`.
+    /// The answer to a waiter without a turn. What an attempt was told longer ago than `age` is out of date.
     pub(super) fn no_turn(&self, age: Duration, now: Moment) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
-            (Occupant::Asking, Some((failure, at))) if !self.defers || now.since(*at) < age => {
+            (Occupant::Asking, Some((failure, at))) if now.since(*at) <= age => {
                 NoTurn::Failed(Arc::clone(failure))
             }
             (Occupant::Asking, _) => NoTurn::Busy,
         }
+    }
+
+    /// The answer to a waiter that gives up. Where the front has asked no node itself, only an attempt counts that
+    /// was made while the waiter waited, or right before.
+    pub(super) fn gives_up(&self, waiter: &QueuedTask<T>, now: Moment) -> NoTurn {
+        let waited = waiter.wants.retry_delay.max(now.since(waiter.since));
+        self.no_turn(if self.defers { waited } else { Duration::MAX }, now)
     }
 
     /// The answer to a request that finds `max_waiters` before it.
@@ -255,6 +261,35 @@ mod tests {
             assert_eq!(left, [&first, &last].map(Arc::as_ptr));
         }
         assert!(first.take().is_none() && last.take().is_none());
+    }
+
+    #[test]
+    fn a_waiter_is_told_of_no_attempt_that_is_out_of_date() {
+        let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
+        let redlock = Redlock::in_memory(1);
+        let options = LockOptions::new().retry_delay(Duration::from_millis(20));
+        let terms = redlock.client().settings.terms(&options).unwrap();
+        let mut queue = Queue::new(false, at(0));
+        assert!(matches!(queue.no_turn(Duration::MAX, at(9)), NoTurn::Busy));
+        queue.attempt_failed(&Arc::new(FailedAttempt::full()), at(100));
+        // When it joined and gave up, and whether the front has asked no node itself.
+        for (since, until, defers, is_told) in [
+            (90, 120, false, true),
+            (900, 990, false, true),
+            (90, 120, true, true),
+            (110, 120, true, true),
+            (110, 990, true, false),
+            (100, 990, true, true),
+        ] {
+            queue.defers = defers;
+            let waiter = QueuedTask::<()>::new(Wants::new(&terms, false), at(since));
+            let no_turn = queue.gives_up(&waiter, at(until));
+            assert_eq!(matches!(no_turn, NoTurn::Failed(_)), is_told, "{since} {until} {defers}");
+        }
+        for (until, is_told) in [(119, true), (121, false)] {
+            let no_turn = queue.no_turn(terms.retry_delay, at(until));
+            assert_eq!(matches!(no_turn, NoTurn::Failed(_)), is_told, "{until}");
+        }
     }
 
     /// A request that comes back stands where it was, before some that came earlier.

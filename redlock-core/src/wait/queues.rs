@@ -171,7 +171,7 @@ impl Queues {
         self.locked(key, |inner| {
             let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
             queue.take_out(waiter);
-            queue.no_turn(waiter.wants.retry_delay, self.nodes().clock.now())
+            queue.gives_up(waiter, self.nodes().clock.now())
         })
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 mod beside_each_other;
+mod labels;
 
 use std::{
     collections::BTreeSet,

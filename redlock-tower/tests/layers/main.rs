@@ -21,6 +21,7 @@ mod plain;
 mod readiness;
 mod reentry;
 mod servers;
+mod shared;
 mod support;
 mod tasks;
 mod tonic_server;

@@ -160,7 +160,12 @@ async fn a_release_that_may_not_give_the_turn_succeeds() {
     let words = [line("lock, renew, release"), lines(&["be woken"]), vec!["+zrange".to_owned()]];
     let holder = user(server, "holder", &words.concat());
     let waiter = user(server, "waiter", &["+@all".to_owned()]);
-    works(|| gives_no_turn(server, holder.clone(), waiter.clone())).await;
+    let mut tries = 0;
+    works(|| {
+        tries += 1;
+        gives_no_turn(server, holder.clone(), waiter.clone(), format!("r{tries}"))
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -291,14 +296,15 @@ async fn the_configuration_to_copy_is_one_with_which_locks_of_every_kind_work() 
     let (_, rest) = page.split_once("```conf\n").unwrap();
     let (configuration, _) = rest.split_once("```").unwrap();
     let mut server = Server::builder();
-    // The harness has another address, and a user of its own.
-    let of_the_harness = ["bind", "port", "user default"];
+    // The harness has another address and folder, and a user of its own.
+    let of_the_harness = ["bind", "port", "dir", "user default"];
     for line in configuration.lines().filter(|line| !line.starts_with('#')) {
         if of_the_harness.iter().any(|it| line.starts_with(it)) {
             continue;
         }
         let words: Vec<_> = line.split(' ').collect();
-        server = server.argument(&[&format!("--{}", words[0])]).argument(&words[1..]);
+        let values: Vec<_> = words[1..].iter().map(|it| it.trim_matches('"')).collect();
+        server = server.argument(&[&format!("--{}", words[0])]).argument(&values);
     }
     let words = configuration.split(' ').filter(|it| it.starts_with('+')).map(str::trim);
     assert_eq!(words.collect::<Vec<_>>(), to_copy(), "its user is the one to copy");

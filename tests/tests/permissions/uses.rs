@@ -86,13 +86,19 @@ pub(crate) async fn in_turn(server: &Server, url: String, resource: &str) -> Out
 }
 
 /// A holder that may not give the turn to a waiter releases its lock all the same.
-pub(crate) async fn gives_no_turn(server: &Server, url: String, waits: String) -> Outcome {
+pub(crate) async fn gives_no_turn(
+    server: &Server,
+    url: String,
+    waits: String,
+    resource: String,
+) -> Outcome {
     let (holder, waiter) = (client(url).build().unwrap(), client(waits).build().unwrap());
     let text = |error: redlock_core::LockError| error.to_string();
-    let guard = soon(holder.try_lock("r")).await?.map_err(text)?;
-    let waiting = tokio::spawn(async move { waiter.lock("r").await.map(drop) });
+    let guard = soon(holder.try_lock(&*resource)).await?.map_err(text)?;
+    let queue = format!("redlock:{resource}:{{redlock:{resource}}}:queue");
+    let waiting = tokio::spawn(async move { waiter.lock(resource).await.map(drop) });
     wait_until("it waits in the queue", async || {
-        server.command(&["ZCARD", "redlock:r:{redlock:r}:queue"]) == redis::Value::Int(1)
+        server.command(&["ZCARD", &queue]) == redis::Value::Int(1)
     })
     .await;
     let released = soon(guard.release()).await?.map_err(text)?;

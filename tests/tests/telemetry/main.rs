@@ -245,3 +245,42 @@ async fn an_annotation_is_labelled_by_its_template() {
         ]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_taken_away_by_hand_is_an_event() {
+    let events = Events::record();
+    let redlock = Redlock::in_memory(3);
+    let _guard = redlock.lock("r").await.unwrap();
+    redlock.force_release("r").await.unwrap();
+    let words = ["lock taken away by hand on 3 of 3 nodes", "resource=\"r\""];
+    assert!(events.warned_of(&words), "{:?}", events.warnings());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_renewed_was_held_since_it_was_asked_for() {
+    let events = Events::record_traces();
+    let redlock = Redlock::in_memory(3);
+    let guard = redlock.lock("r").await.unwrap();
+    sleep(100_000 * MS).await;
+    drop(guard);
+    let traces = events.traces();
+    assert!(traces.iter().any(|it| it.contains("held=100s")), "{traces:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_tells_that_the_quorum_is_back() {
+    let events = Events::record_traces();
+    let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+    let redlock = client(&nodes);
+    let campaign = tokio::spawn(async move {
+        redlock.lead("r").run(|_| std::future::pending::<std::ops::ControlFlow<()>>()).await
+    });
+    sleep(5000 * MS).await;
+    nodes[1..].iter().for_each(MemoryNode::stop);
+    sleep(60_000 * MS).await;
+    nodes[1..].iter().for_each(MemoryNode::start);
+    sleep(60_000 * MS).await;
+    campaign.abort();
+    let traces = events.traces();
+    assert!(traces.iter().any(|it| it.contains("quorum") && it.contains("3 of 3")), "{traces:#?}");
+}

@@ -66,7 +66,7 @@ impl Request<'_> {
                     Ok(granted) => return self.admit(fronts, granted),
                     Err(failure) => refused.insert(Arc::new(failure)),
                 };
-                self.has_failed = true;
+                self.has_failed |= failure.was_asked;
                 if failure.no_quorum || !self.find_number(&mut fronts.first).await? {
                     break;
                 }

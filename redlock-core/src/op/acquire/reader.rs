@@ -35,7 +35,7 @@ impl Request<'_> {
             };
             drop(fronts);
             let failed = self.now();
-            self.has_failed = true;
+            self.has_failed |= failure.was_asked;
             self.retries.failed(failed);
             if self.retries.limit(failed).is_zero() {
                 return Err(self.out_of_time(Some(&failure)));

@@ -39,7 +39,7 @@ pub(super) struct Request<'a> {
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,
-    /// An attempt of its own has failed.
+    /// An attempt of its own was sent to the nodes, and has failed.
     pub(super) has_failed: bool,
     /// Its turn in the queue of its process did not come at once.
     pub(super) has_waited: bool,

@@ -5,7 +5,7 @@ mod votes;
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::{
@@ -254,7 +254,7 @@ async fn the_settings_of_the_hold_go_along() {
     sleep(5 * SECOND).await;
     let begun = Instant::now();
     let guard = new.adopt(lease).await.unwrap();
-    guard.lost().await;
+    timeout(60 * SECOND, guard.lost()).await.unwrap();
     assert_eq!(begun.elapsed().as_secs(), 25, "max_hold");
     drop(guard);
     sleep(15 * SECOND).await;
@@ -264,7 +264,7 @@ async fn the_settings_of_the_hold_go_along() {
 
     let lease = old.lock("s").auto_extend(false).await.unwrap().into_lease();
     let begun = Instant::now();
-    new.adopt(lease).await.unwrap().lost().await;
+    timeout(60 * SECOND, new.adopt(lease).await.unwrap().lost()).await.unwrap();
     assert!(begun.elapsed() < TTL, "it is not renewed");
 }
 
@@ -278,7 +278,7 @@ async fn the_time_that_an_adoption_takes_counts() {
     let begun = Instant::now();
     let adopted = new.adopt(lease).await.unwrap();
     assert!(adopted.age() >= SECOND / 50, "{:?}", adopted.age());
-    adopted.lost().await;
+    timeout(60 * SECOND, adopted.lost()).await.unwrap();
     assert!(begun.elapsed() <= 30 * SECOND + SECOND / 100, "{:?}", begun.elapsed());
 }
 
@@ -291,7 +291,7 @@ async fn an_adoption_that_is_dropped_leaves_no_key() {
         let lease = old.lock("r").await.unwrap().into_lease();
         nodes.iter().for_each(|node| node.slow(Duration::from_millis(5)));
         let adopting = new.adopt(lease);
-        let _ = tokio::time::timeout(Duration::from_millis(2 * polls), adopting).await;
+        let _ = timeout(Duration::from_millis(2 * polls), adopting).await;
         // It was not asked, or was given back.
         sleep(if polls == 0 { 2 * TTL } else { SECOND }).await;
         assert!(are_empty(&nodes), "{polls}");
@@ -306,7 +306,7 @@ async fn an_adoption_that_is_dropped_leaves_the_keys_until_min_hold_is_over() {
     drop(new.lock("warm").await.unwrap());
     let lease = old.lock("r").min_hold(50 * SECOND).await.unwrap().into_lease();
     nodes.iter().for_each(|node| node.slow(Duration::from_millis(5)));
-    tokio::time::timeout(Duration::from_millis(2), new.adopt(lease)).await.unwrap_err();
+    timeout(Duration::from_millis(2), new.adopt(lease)).await.unwrap_err();
     for _ in 0..48 {
         sleep(SECOND).await;
         assert!(new.try_lock("r").await.unwrap_err().is_held());

@@ -30,7 +30,7 @@ impl Queues {
 
     /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that
     /// try only once.
-    pub(crate) fn front_defers(&self, key: &str) {
+    pub(in crate::wait) fn front_defers(&self, key: &str) {
         self.answer(key, self.nodes().clock.now(), |queue| {
             queue.defers = true;
             true
@@ -38,7 +38,7 @@ impl Queues {
     }
 
     /// Notes the same where no attempt for this key is known. What an attempt was told is an answer to these requests.
-    pub(crate) fn front_defers_unasked(&self, key: &str) {
+    pub(in crate::wait) fn front_defers_unasked(&self, key: &str) {
         self.answer(key, self.nodes().clock.now(), |queue| {
             queue.defers |= !queue.has_asked();
             queue.defers
@@ -46,23 +46,23 @@ impl Queues {
     }
 
     /// Tells the waiters that try only once what is known.
-    pub(crate) fn refuse_single_tries(&self, key: &str) {
+    pub(in crate::wait) fn refuse_single_tries(&self, key: &str) {
         self.answer(key, self.nodes().clock.now(), |_| true);
     }
 
-    pub(crate) fn front_asks(&self, key: &str) {
+    pub(in crate::wait) fn front_asks(&self, key: &str) {
         self.with_queue(key, |queue| queue.defers = false);
     }
 
     /// Notes that the attempt of the front has failed, and tells the waiters that try only once.
-    pub(crate) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
+    pub(in crate::wait) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
         let now = self.nodes().clock.now();
         self.answer(key, now, |queue| queue.attempt_failed(failure, now));
     }
 
     /// Notes that the front has the lock: its queue is held until the hold ends. False for a hold
     /// that has ended already, which could not tell a queue that did not know it yet.
-    pub(crate) fn acquired(
+    pub(in crate::wait) fn acquired(
         &self,
         key: &str,
         hold: &Arc<Hold>,
@@ -74,7 +74,7 @@ impl Queues {
 
     /// The outcome of the last attempt for this key. The nodes need not be asked again, unless it is
     /// too old for a request that tries only once.
-    pub(crate) fn known(&self, key: &str, wants: Wants) -> Option<Arc<FailedAttempt>> {
+    pub(in crate::wait) fn known(&self, key: &str, wants: Wants) -> Option<Arc<FailedAttempt>> {
         self.with_queue(key, |queue| queue.known(wants, || self.nodes().clock.now())).flatten()
     }
 }

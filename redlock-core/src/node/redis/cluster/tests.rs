@@ -143,6 +143,22 @@ async fn a_provider_that_is_late_is_named() {
     assert!(error.reason.contains(words), "{error}");
 }
 
+/// Its time is the same part of the third of `connect_timeout` that a member has.
+#[cfg(feature = "tls-rustls")]
+#[tokio::test(start_paused = true)]
+async fn a_provider_of_certificates_that_is_late_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    let hung = Provider::new(std::future::pending);
+    let mut settings = NodeSettings::default();
+    settings.tls.client = Some(crate::node::settings::ClientCertificate::Asked(hung));
+    let spec = cluster_spec(&[url], settings, &context()).unwrap();
+    let opened = tokio::time::timeout(LIMIT, spec.connector.connect(&Arc::default())).await;
+    let error = opened.unwrap().err().unwrap();
+    let words = "the provider of the client certificate has not answered within 9s";
+    assert!(error.reason.contains(words), "{error}");
+}
+
 /// Clients that were started at different times choose the same queue nodes.
 #[tokio::test]
 async fn all_clients_know_a_cluster_by_its_present_members() {

@@ -38,3 +38,19 @@ async fn commands_in_flight_are_told_that_there_is_another_master() {
     }
     assert!(error.may_have_run);
 }
+
+#[test]
+fn credentials_of_sentinels_are_refused_where_there_are_none() {
+    use crate::{Credentials, MemoryNode, Node, Redlock};
+    let nodes = [
+        Node::new("redis://a:1"),
+        MemoryNode::new().into(),
+        #[cfg(feature = "cluster")]
+        Node::cluster(["redis://a:1"]),
+    ];
+    for node in nodes {
+        let node = node.sentinel_credentials(|| async { Ok(Credentials::new("a", "b")) });
+        let error = Redlock::builder().nodes([node]).build().unwrap_err();
+        assert!(error.to_string().contains("sentinel_credentials"), "{error}");
+    }
+}
