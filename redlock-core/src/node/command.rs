@@ -215,6 +215,8 @@ pub(crate) enum Action {
         life: Duration,
         /// What the node is to push from now on.
         listens: Listens,
+        /// The waiter would share the lock with readers: the node says whether it may do so now.
+        reads: bool,
     },
     /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
     /// nothing to pass on if it is not in the queue: it may have done so before.

@@ -182,15 +182,17 @@ mod tests {
     fn a_node_is_relied_on_again_once_it_has_written_and_refused_nothing_for_a_while() {
         let heal = Action::Heal { ttl: SECOND };
         let extend = Action::Extend { ttl: SECOND };
-        let join = Action::Join { place: 0, life: SECOND, listens: Listens::Nothing };
+        let join = Action::Join { place: 0, life: SECOND, listens: Listens::Nothing, reads: false };
         let release = Action::Release { wakes: KeySet::FIRST };
         let adopt = Action::Adopt { ttl: SECOND, from: Token::parse(&"0a".repeat(20)).unwrap() };
         let there = Reply::There { left: SECOND };
+        let queued =
+            Reply::Queued { place: 1, ahead: 0, left: None, turn_is_out: false, may_share: false };
         for (action, reply, seconds, is_over) in [
             (GRANT, Reply::Done, 1.0, true),
             (heal, Reply::Done, 1.0, true),
             (GRANT, Reply::Foreign, 1.0, true),
-            (join, Reply::Queued { place: 1, ahead: 0, left: None, turn_is_out: false }, 1.0, true),
+            (join, queued, 1.0, true),
             (GRANT, Reply::Done, 0.9, false),
             (extend, there, 2.0, false),
             (release, Reply::Done, 2.0, false),

@@ -43,6 +43,8 @@ pub(crate) enum Reply {
         /// Another waiter was given its turn, and has neither left since nor released the lock. Also true where
         /// that does not matter: clients stand before this one, or the lock is not free.
         turn_is_out: bool,
+        /// The waiter is a reader, and may have the lock together with the readers that have it.
+        may_share: bool,
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,

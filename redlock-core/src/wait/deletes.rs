@@ -64,8 +64,12 @@ pub(crate) fn delete(
     let keep_until = if stays { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
+    // An attempt at a permit that is cancelled may have. No waiter for permits watches: one node has told each of them
+    // that this permit is taken.
+    let was_in_the_way = claim.permit && !lease.set_round.tally().is_decided();
     // While the keys stay, no client could use a turn, so none is given. The answer then says nothing of the queue.
-    let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| was_held && !stays));
+    let gives_turn = (was_held || was_in_the_way) && !stays;
+    let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| gives_turn));
     if was_held && stays {
         delete_when_over(queues, lease, keep_until, now);
     }

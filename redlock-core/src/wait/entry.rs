@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     reports: u32,
     /// The node that keeps the entry is to push changes of the lock.
     follows_lock: bool,
+    /// The waiter would share the lock with readers.
+    pub(crate) reads: bool,
     renewals: Renewals,
     /// Every node that may have an entry, or listens for one.
     asked: Vec<usize>,
@@ -120,6 +122,7 @@ impl Entry {
             place: 0,
             reports: 0,
             follows_lock: false,
+            reads: false,
             renewals: Renewals::default(),
             asked: Vec::new(),
             taken: BTreeSet::new(),
@@ -187,14 +190,20 @@ impl Entry {
                 self.taken.remove(&node);
             }
             match answer {
-                Ok(Reply::Queued { place, ahead, left, turn_is_out }) => {
+                Ok(Reply::Queued { place, ahead, left, turn_is_out, may_share }) => {
                     self.place = place;
                     self.turn_from = None;
                     self.may_be_back = false;
                     // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
                     let is_renewed = self.renewals.saw(left, self.nodes.clock.now());
-                    return Report::At(QueuePosition { ahead, left, is_renewed, turn_is_out });
+                    return Report::At(QueuePosition {
+                        ahead,
+                        left,
+                        is_renewed,
+                        turn_is_out,
+                        may_share,
+                    });
                 }
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A
@@ -307,7 +316,7 @@ impl Entry {
             (true, false) => Listens::Turn,
             (true, true) => Listens::TurnAndLock,
         };
-        let action = Action::Join { place: self.place, life: LIFE, listens };
+        let action = Action::Join { place: self.place, life: LIFE, listens, reads: self.reads };
         self.may_be_back = true;
         Job::new(&self.claim, action)
     }

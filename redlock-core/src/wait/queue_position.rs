@@ -14,4 +14,6 @@ pub(crate) struct QueuePosition {
     pub(crate) is_renewed: bool,
     /// A client that was given its turn there may be about to take the lock.
     pub(crate) turn_is_out: bool,
+    /// This waiter is a reader, and may have the lock together with those that have it there.
+    pub(crate) may_share: bool,
 }

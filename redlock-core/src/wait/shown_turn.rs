@@ -50,8 +50,13 @@ mod tests {
     const LASTS: Duration = Duration::from_millis(100);
 
     /// What the first waiter sees of a free lock whose turn is out.
-    const OUT: QueuePosition =
-        QueuePosition { ahead: 0, left: None, is_renewed: false, turn_is_out: true };
+    const OUT: QueuePosition = QueuePosition {
+        ahead: 0,
+        left: None,
+        is_renewed: false,
+        turn_is_out: true,
+        may_share: false,
+    };
 
     fn at(ms: u64) -> Moment {
         Moment::ORIGIN + Duration::from_millis(ms)

@@ -147,7 +147,7 @@ impl Data {
         let claim = &command.claim;
         let now = self.clock.now();
         match command.action {
-            Action::Join { place, life, listens } => {
+            Action::Join { place, life, listens, reads } => {
                 if listens == Listens::TurnAndLock {
                     self.watched.watch(Arc::clone(&claim.key), connection);
                 }
@@ -162,7 +162,8 @@ impl Data {
                 };
                 let may_ask = ahead == 0 && left.is_none();
                 let turn_is_out = !may_ask || self.queues.turn_of_another(claim, now);
-                Reply::Queued { place, ahead, left, turn_is_out }
+                let may_share = reads && self.readers.may_join(&claim.key, place, now);
+                Reply::Queued { place, ahead, left, turn_is_out, may_share }
             }
             Action::Leave { again } => {
                 let is_free = self.remaining(&claim.key).is_none();

@@ -36,6 +36,12 @@ impl Readers {
         (last > now).then_some(last)
     }
 
+    /// Whether readers have the lock, and no writer has a reader at this place wait.
+    pub(super) fn may_join(&self, key: &str, place: u64, now: f64) -> bool {
+        let is_stopped = || self.barriers.get(key).is_some_and(|it| it.stops(place, now));
+        self.until(key, now).is_some() && !is_stopped()
+    }
+
     /// The key and the value of each reader that is there, and when it expires.
     pub(super) fn all(&self, now: f64) -> impl Iterator<Item = (&Arc<str>, &String, f64)> {
         let readers = self.by_key.iter().flat_map(|(key, readers)| {

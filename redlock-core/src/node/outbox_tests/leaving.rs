@@ -6,7 +6,7 @@ use super::*;
 fn a_waiter_that_leaves_does_not_join_afterwards() {
     let mut outbox = up();
     let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn, reads: false };
     put(&mut outbox, Job::new(&ours, join));
     put(&mut outbox, Job::new(&other, join));
     assert!(put(&mut outbox, Job::new(&ours, Action::Leave { again: false })).is_empty());
@@ -18,7 +18,7 @@ fn a_waiter_that_leaves_does_not_join_afterwards() {
 fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
     let mut outbox = up();
     let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn, reads: false };
     for claim in [&ours, &other, &ours, &ours] {
         assert!(put(&mut outbox, Job::new(claim, join)).is_empty());
     }
@@ -32,7 +32,7 @@ fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
 fn a_crowd_of_waiters_leaves_in_a_moment() {
     let mut outbox = up();
     let waiters: Vec<_> = (0..100_000).map(claim).collect();
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn, reads: false };
     for ours in &waiters {
         put(&mut outbox, Job::new(ours, join));
     }
@@ -47,7 +47,7 @@ fn a_crowd_of_waiters_leaves_in_a_moment() {
 #[test]
 fn joins_of_waiters_that_have_left_do_not_pile_up() {
     let mut outbox = up();
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn, reads: false };
     for number in 0..10_000 {
         let ours = claim(number);
         put(&mut outbox, Job::new(&ours, join));
@@ -65,7 +65,7 @@ fn a_waiter_whose_join_was_not_sent_here_has_no_turn_to_pass_on_here() {
     let claim = claim(0);
     let join = || {
         let life = Duration::from_secs(5);
-        Job::new(&claim, Action::Join { place: 0, life, listens: Listens::Turn })
+        Job::new(&claim, Action::Join { place: 0, life, listens: Listens::Turn, reads: false })
     };
     let listener = free_signal();
     there.put(&name(), join(), ReplyTo::new(&listener, 0), at(0));

@@ -60,7 +60,12 @@ fn owed_deletes_come_due_in_order() {
 fn a_waiter_that_leaves_is_taken_out_when_the_node_is_back() {
     let waiter = claim("k");
     let leave = || Job::leaving(&waiter, at(5000), false);
-    let join = Action::Join { place: 0, life: Duration::from_secs(5), listens: Listens::Nothing };
+    let join = Action::Join {
+        place: 0,
+        life: Duration::from_secs(5),
+        listens: Listens::Nothing,
+        reads: false,
+    };
     let mut outbox = up();
     for joins in [Job::new(&waiter, join), leave()] {
         outbox.put(&name(), joins, reply_to(), at(0));

@@ -123,13 +123,16 @@ fn scripted(
                 joined(out, [sign, Decimal::of(*number as u64).digits()]);
             }
         }
-        Action::Join { place, .. } => {
-            call(script, how, 1, 5, out);
+        Action::Join { place, reads, .. } => {
+            call(script, how, 1, 5 + usize::from(reads), out);
             let (prefix, place) = (queue_keys::prefix(&claim.key), Decimal::of(place));
             let most = Decimal::of(queue_keys::MAX_WAITERS);
             let life = time.digits();
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);
+            if reads {
+                word(out, b"1");
+            }
         }
         Action::FindPermits { count, from, most, asker, keeps } => {
             call(script, how, 1, 7, out);
@@ -350,10 +353,13 @@ mod tests {
 
     #[test]
     fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
-        let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: Listens::Turn };
-        let command = command(join);
+        let life = Duration::from_secs(5);
+        let join = |reads| Action::Join { place: 7, life, listens: Listens::Turn, reads };
+        let reader = read(&[command(join(true))], How::ByHash);
+        assert_eq!(reader[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000", "1"]);
+        let command = command(join(false));
         let joined = read(std::slice::from_ref(&command), How::ByHash);
-        assert_eq!(joined[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000"]);
+        assert_eq!(joined[2..], reader[2..9]);
         let [turn, next, near] =
             ["turn", "next", "near"].map(|what| format!("key:{{key}}:{what}:value"));
         for (with_lock, lock) in [(false, &[][..]), (true, &["key"])] {

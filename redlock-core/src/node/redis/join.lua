@@ -2,9 +2,10 @@
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
 -- ARGV[3] the place it had before, or 0 for the end   ARGV[4] how long its entry lives, in ms
--- ARGV[5] how many entries there may be
+-- ARGV[5] how many entries there may be   ARGV[6] 1 for a waiter that would share the lock with readers
 -- Answers -1 if the queue is full, or the place, how many stand before it, PTTL of the lock, and whether another
--- waiter has its turn, where that says whether the first one may ask: 1 or 0.
+-- waiter has its turn, where that says whether the first one may ask: 1 or 0. It is 2 for a reader that may share
+-- the lock now: readers have it, and no writer has this place wait.
 local queue = ARGV[1] .. ':queue'
 local alive = ARGV[1] .. ':alive:'
 local place = redis.call('ZSCORE', queue, ARGV[2])
@@ -44,5 +45,11 @@ if ahead == 0 and left == -2 then
   local turn = redis.pcall('GET', queue .. ':turn')
   -- Its own turn is none of another waiter.
   is_out = (not turn or turn == ARGV[2]) and 0 or 1
+elseif ARGV[6] == '1' and left ~= -2 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
+  local barrier = redis.pcall('GET', ARGV[1] .. ':barrier')
+  local writer = type(barrier) == 'string' and string.match(barrier, '^%d+')
+  if not writer or tonumber(place) <= tonumber(writer) then
+    is_out = 2
+  end
 end
 return {string.format('%.0f', place), ahead, left, is_out}

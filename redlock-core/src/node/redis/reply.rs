@@ -115,17 +115,18 @@ fn permits(answers: &[Value]) -> Option<Reply> {
     Some(Reply::Permits { free: free?, told: words_of(words)? })
 }
 
-/// Reads `place, how many stand before it, PTTL, whether a turn is out`.
+/// Reads `place, how many stand before it, PTTL`, and what else there is to know: 0, 1 if a turn is out, or 2 if a reader
+/// may share the lock.
 fn queued(answers: &[Value]) -> Option<Reply> {
-    let [place, ahead, left, turn_is_out] = answers else { return None };
+    let [place, ahead, left, rest] = answers else { return None };
     let place = redis::from_redis_value_ref(place).ok()?;
     let ahead = redis::from_redis_value_ref(ahead).ok()?;
     let left = match redis::from_redis_value_ref::<i64>(left).ok()? {
         -2 => None,
         left => Some(self::left(left)),
     };
-    let turn_is_out = redis::from_redis_value_ref(turn_is_out).ok()?;
-    Some(Reply::Queued { place, ahead, left, turn_is_out })
+    let rest: u8 = redis::from_redis_value_ref(rest).ok()?;
+    Some(Reply::Queued { place, ahead, left, turn_is_out: rest != 0, may_share: rest == 2 })
 }
 
 /// Reads `value, PTTL, waiters, whether a turn is out`.

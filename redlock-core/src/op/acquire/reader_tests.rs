@@ -1,6 +1,7 @@
 //! Readers and writers of one lock, over in-memory nodes.
 
 mod fairness;
+mod joining;
 mod refused;
 
 use std::{

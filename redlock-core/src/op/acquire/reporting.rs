@@ -158,7 +158,9 @@ impl Request<'_> {
 
     /// An entry for the queue between clients, which no node has yet.
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
-        Ok(Entry::new(&self.client.nodes, key, self.client.fresh_value()?))
+        let mut entry = Entry::new(&self.client.nodes, key, self.client.fresh_value()?);
+        entry.reads = self.terms.shared;
+        Ok(entry)
     }
 
     async fn ask_queue(&self, front: &mut Front) -> Result<Report, LockError> {

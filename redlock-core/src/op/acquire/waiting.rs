@@ -210,9 +210,14 @@ impl WaitPlan {
         }
         if target.shows_in_queue() {
             // The first answer after a failed attempt may only repeat what misled that attempt.
-            let is_doubted = turn_of_others.is_some()
-                || is_first_report && (is_split || was_misled)
+            let may_mislead = is_first_report && (is_split || was_misled)
                 || now < begun + distrust.pause(round_trip, target);
+            // A writer that has just become the first has yet to raise its barrier before the readers behind it.
+            let is_new = is_first_report && position.ahead > 0;
+            if position.may_share && !may_mislead && !is_new {
+                return Conclusion::End(Chance::Free);
+            }
+            let is_doubted = turn_of_others.is_some() || may_mislead;
             match position {
                 QueuePosition { ahead: 0, left: None, .. } if !is_doubted => {
                     return Conclusion::End(Chance::Free);

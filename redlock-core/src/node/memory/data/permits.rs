@@ -66,7 +66,8 @@ mod tests {
     const FIND: Action =
         Action::FindPermits { count: 2, from: 0, most: 1, asker: 1, keeps: Duration::ZERO };
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
-    const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: Listens::Turn };
+    const JOIN: Action =
+        Action::Join { place: 0, life: LIFE, listens: Listens::Turn, reads: false };
 
     /// Has a client do this, for the permit with this number. The clients that are told have their names as
     /// connections.

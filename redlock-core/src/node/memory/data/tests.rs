@@ -143,7 +143,7 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
 async fn a_queue_outlives_its_entries_for_as_long_as_they_lived() {
     let mut data = Data::new();
     let life = Duration::from_secs(5);
-    let join = Action::Join { place: 0, life, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life, listens: Listens::Nothing, reads: false };
     assert!(matches!(act(&mut data, 0, "waits", false, join), Reply::Queued { .. }));
     let mut leaves = || act(&mut data, 0, "leaves", false, Action::Leave { again: true });
     for (pause, is_there) in [(life * 3 / 2, true), (life, false)] {

@@ -263,7 +263,7 @@ fn clients_that_wait_and_are_not_woken_after_a_native_delete_are_not_forgotten()
 #[test]
 fn without_scripts_nothing_of_a_queue_is_sent() {
     let mut line = Line::new(PLAIN, 0);
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn, reads: false };
     let batch = line.ask(&[RELEASE, RELEASE, join, Action::Leave { again: false }]);
     assert_eq!(line.sent(), ["DELIFEQ", "DELIFEQ"]);
     line.answer(":1\r\n");

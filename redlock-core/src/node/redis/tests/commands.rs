@@ -302,7 +302,7 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     let waiters = ["first", "second", "third"].map(|waiter| claim("redlock:a", waiter));
     let life = Duration::from_secs(60);
-    let join = Action::Join { place: 0, life, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life, listens: Listens::Nothing, reads: false };
     assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
     for (ahead, waiter) in waiters.iter().enumerate() {
         let Ok(Reply::Queued { ahead: told, left: Some(left), .. }) =

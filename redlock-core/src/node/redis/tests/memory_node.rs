@@ -94,13 +94,13 @@ impl Side {
         let number = self.numbers.get(&(queue_name.clone(), client)).copied();
         let long = |time: Duration| if expires || time != SHORT { time } else { LONG };
         let action = match step.what {
-            What::Join(place, life, listens) => {
+            What::Join(place, life, listens, reads) => {
                 let place = match place {
                     KeyName::End => 0,
                     KeyName::Former => former(client),
                     KeyName::OfAnother(client) => former(client),
                 };
-                Action::Join { place, life: long(life), listens }
+                Action::Join { place, life: long(life), listens, reads }
             }
             What::Adopt(ttl, from) => {
                 Action::Adopt { ttl: long(ttl), from: Token::of_value(&value(from)).unwrap() }
@@ -173,8 +173,8 @@ fn comparable(reply: Result<Reply, NodeError>) -> String {
     let rounded = |left: Duration| (left.as_millis() + STEP / 2) / STEP;
     match reply {
         Ok(Reply::There { left }) => format!("there for {}", rounded(left)),
-        Ok(Reply::Queued { ahead, left, turn_is_out, .. }) => {
-            format!("{ahead} ahead, {:?} left, {turn_is_out}", left.map(rounded))
+        Ok(Reply::Queued { ahead, left, turn_is_out, may_share, .. }) => {
+            format!("{ahead} ahead, {:?} left, {turn_is_out}, {may_share}", left.map(rounded))
         }
         Ok(Reply::Numbered { first }) if first > 1 << 40 => "numbered by the clock".to_owned(),
         Ok(Reply::Inspected(seen)) => {

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{late::Stretch, *};
 use crate::node::{Told, queue_keys};
 
-const JOIN: Action = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+const JOIN: Action = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
 
 /// A question for one free permit of so many.
 fn find_of(count: u32) -> Action {
@@ -102,7 +102,7 @@ async fn found(
         asker: 1,
         keeps: Duration::ZERO,
     };
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
     for waiter in &["first", "second", "third"][..waiters] {
         let joined = act(node, &permit(0, waiter), join).await;
         assert!(matches!(joined, Ok(Reply::Queued { .. })), "{joined:?}");

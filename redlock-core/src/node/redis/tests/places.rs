@@ -7,7 +7,7 @@ const LIFE: Duration = Duration::from_secs(60);
 
 /// Joins at a place, or at the end. Returns the place and how many stand before it.
 async fn joined(node: &mut dyn Connection, waiter: &Arc<Claim>, place: u64) -> (u64, u64) {
-    let join = Action::Join { place, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place, life: LIFE, listens: Listens::Nothing, reads: false };
     match act(node, waiter, join).await {
         Ok(Reply::Queued { place, ahead, .. }) => (place, ahead),
         other => panic!("{other:?}"),
@@ -49,7 +49,7 @@ async fn a_queue_has_a_limited_number_of_places() {
     joined(&mut *node, &waits, 0).await;
     let others: String = (1..10_000).map(|number| format!(" 1 other-{number}")).collect();
     server.admin(&format!("ZADD {}{others}", queue_keys::queue("redlock:a")));
-    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
     assert_eq!(act(&mut *node, &comes, join).await, Ok(Reply::Full));
     joined(&mut *node, &waits, 0).await;
 }
@@ -62,7 +62,7 @@ async fn a_look_reads_no_more_of_a_queue_than_it_asks_for_and_an_operator_sees_a
     let mut node = connected(&server.url("", "")).await;
     let names: Vec<_> = (0..COUNT).map(|it| format!("waiter-{it}")).collect();
     let waiters: Vec<_> = names.iter().map(|it| claim("redlock:a", it)).collect();
-    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
     batch(&mut *node, &waiters.iter().map(|it| (it, join)).collect::<Vec<_>>()).await;
     let dead = [0, 1, 2, 4, 300, 400, 699];
     let alive = (0..COUNT).filter(|it| !dead.contains(it)).map(|it| names[it].as_str());

@@ -25,7 +25,7 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let locks = ["redlock:a", "redlock:b", "redlock:c"].map(|key| claim(key, CANARY));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
     let wakes = Action::Release { wakes: KeySet::FIRST };
     let woke = Ok(Reply::Woke { deleted: true, told: Told::named(&[(0, "turn:waiter")]) });
     let waiter = claim("redlock:b", "waiter");

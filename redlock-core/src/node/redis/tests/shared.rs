@@ -93,7 +93,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     let mut server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
     let woke = |deleted, words: &[&str]| {
         let words: Vec<_> = words.iter().map(|word| (0, *word)).collect();
         Ok(Reply::Woke { deleted, told: Told::named(&words) })
@@ -141,7 +141,7 @@ async fn a_reader_with_the_lock_passes_over_waiters_that_are_late_and_tells_thos
     again_if_late(async |stretch| {
         let mut server = Server::start();
         let mut node = connected(&server.url("", "")).await;
-        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
         assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
         let names = ["first", "second", "third", "fourth", "fifth"];
         for (leaver, late, expected) in [
@@ -186,7 +186,7 @@ async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
     let wakes = Action::Release { wakes: KeySet::FIRST };
     for reader in [&one, &other] {
         assert_eq!(act(&mut *node, reader, SHARE).await, Ok(Reply::Done));
@@ -291,7 +291,7 @@ async fn a_client_is_told_of_its_share_of_the_permits() {
         };
         let find =
             |most| Action::FindPermits { count: 9, from: 7, most, asker: 1, keeps: Duration::ZERO };
-        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+        let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing, reads: false };
         let free =
             |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec(), told: Told::default() });
         assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));

@@ -12,7 +12,7 @@ async fn is_out(node: &mut dyn Connection, asks: &Arc<Claim>) -> [bool; 2] {
     let Ok(Reply::Inspected(seen)) = act(node, asks, Action::Inspect { most: 0 }).await else {
         panic!("it looks")
     };
-    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
     let joined = act(node, asks, join).await;
     let Ok(Reply::Queued { ahead: 0, left: None, turn_is_out, .. }) = joined else {
         panic!("{joined:?}")
@@ -27,7 +27,7 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
         let mut server = Server::start();
         let (mut node, ours, asks) = pair(&server.url("", "")).await;
         let [waits, other] = ["waits", "other"].map(|value| claim("redlock:a", value));
-        let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+        let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
         assert_eq!(is_out(&mut *node, &asks).await, [false; 2]);
         for leaves in [false, true] {
             assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
@@ -100,7 +100,7 @@ async fn a_permit_is_released_beside_a_companion_of_another_type() {
     let mut node = connected(&server.url("", "")).await;
     let permit = queue_keys::permit("redlock:a", 0);
     let [holds, waits] = ["holds", "waits"].map(|value| claim(&permit, value));
-    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
     assert_eq!(act(&mut *node, &holds, GRANT).await, Ok(Reply::Done));
     assert!(matches!(act(&mut *node, &waits, join).await, Ok(Reply::Queued { .. })));
     server.admin(&format!("SET {}:given x", queue_keys::prefix(&permit)));
@@ -115,8 +115,12 @@ async fn a_release_passes_over_waiters_that_are_late() {
         let mut server = Server::start();
         let (mut node, ours, _) = pair(&server.url("", "")).await;
         let waiters = ["first", "second", "third"].map(|waiter| claim("redlock:a", waiter));
-        let join =
-            Action::Join { place: 0, life: Duration::from_secs(60), listens: Listens::Nothing };
+        let join = Action::Join {
+            place: 0,
+            life: Duration::from_secs(60),
+            listens: Listens::Nothing,
+            reads: false,
+        };
         for waiter in &waiters {
             act(&mut *node, waiter, join).await.unwrap();
         }
@@ -147,8 +151,12 @@ async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
     again_if_late(async |stretch| {
         let mut server = Server::start();
         let (mut node, ours, _) = pair(&server.url("", "")).await;
-        let join =
-            Action::Join { place: 0, life: Duration::from_millis(5000), listens: Listens::Nothing };
+        let join = Action::Join {
+            place: 0,
+            life: Duration::from_millis(5000),
+            listens: Listens::Nothing,
+            reads: false,
+        };
         for (first_lives_for, expected) in [
             (4600, "turn:first next:second near:third near:fourth"),
             (60_000, "turn:first next:second"),
@@ -179,7 +187,7 @@ async fn a_waiter_that_may_not_set_its_key_leaves_no_queue_behind() {
     let mut server = Server::start();
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~redlock:* +@all -set"));
     let (mut node, ours, _) = pair(&server.url(&format!("locks:{CANARY}@"), "")).await;
-    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing, reads: false };
     let error = act(&mut *node, &ours, join).await.unwrap_err();
     assert_eq!(error.kind, NodeErrorKind::Server, "{error}");
     assert_eq!(server.number("DBSIZE"), 0);

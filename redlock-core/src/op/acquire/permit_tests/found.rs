@@ -251,3 +251,25 @@ async fn a_permit_for_another_task_is_asked_for_only_where_that_makes_sense() {
         drop(crowd);
     }
 }
+
+/// The keys of the attempt are on the nodes for a moment, and a waiter finds them there.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_at_a_permit_that_is_cancelled_gives_the_turn() {
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    let far = nodes.iter().map(|node| far_away(node.name(), node, ms(50))).collect();
+    let far = Redlock::builder().node_timeout(SECOND).over(far);
+    let near = client(&nodes);
+    for client in [&far, &near] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    sleep(SECOND).await;
+    let attempt = tokio::spawn(far.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(ms(51)).await;
+    let waits = tokio::spawn(near.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(ms(9)).await;
+    attempt.abort();
+    let begun = Instant::now();
+    drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < ms(300), "{:?}", begun.elapsed());
+}

@@ -45,7 +45,8 @@ fn kept(now: u64, watch: WatchState) -> Snapshot {
 
 fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
     let turn_is_out = ahead > 0 || left.is_some();
-    Some(QueuePosition { ahead, left: left.map(ms), is_renewed: false, turn_is_out })
+    let left = left.map(ms);
+    Some(QueuePosition { ahead, left, is_renewed: false, turn_is_out, may_share: false })
 }
 
 /// The place before a lock that its holder renews.

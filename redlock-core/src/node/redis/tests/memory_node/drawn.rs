@@ -27,7 +27,8 @@ pub(super) enum KeyName {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     Act(Action),
-    Join(KeyName, Duration, Listens),
+    /// The last is whether the waiter would share the lock.
+    Join(KeyName, Duration, Listens, bool),
     Adopt(Duration, usize),
     /// Looks at this many waiters, or at all for 0.
     Inspect(u64),
@@ -73,7 +74,8 @@ fn place() -> impl Strategy<Value = KeyName> {
 fn queueing() -> impl Strategy<Value = What> {
     let listens = select(vec![Listens::Nothing, Listens::Turn, Listens::TurnAndLock]);
     prop_oneof![
-        2 => (place(), life(), listens).prop_map(|(place, life, listens)| What::Join(place, life, listens)),
+        2 => (place(), life(), listens, any::<bool>())
+            .prop_map(|(place, life, listens, reads)| What::Join(place, life, listens, reads)),
         1 => any::<bool>().prop_map(|again| What::Act(Action::Leave { again })),
     ]
 }

@@ -73,6 +73,32 @@ fn a_reader_asks_although_the_lock_is_taken() {
     assert_eq!(behind.told(Signal::Next, at(159)), Some(Chance::Turn), "the others have gone");
 }
 
+/// The queue node says that readers have the lock, and that no writer has this reader wait.
+#[test]
+fn a_reader_that_may_share_the_lock_asks_at_once_and_not_again_and_again() {
+    let shares = |ahead, now| {
+        let answer = answer(place(ahead, Some(5000)));
+        let Report::At(position) = answer.report else { unreachable!() };
+        let report = Report::At(QueuePosition { may_share: true, ..position });
+        QueueAnswer { now: at(now), report, ..answer }
+    };
+    let given = WaitTerms { target: Target::Part, end: at(10_000), ..GIVEN };
+    let asks = Conclusion::End(Chance::Free);
+    assert_eq!(WaitPlan::new(given, true).reported(&shares(0, 1)), asks);
+    let mut behind = WaitPlan::new(given, true);
+    assert_eq!(
+        behind.reported(&shares(1, 1)),
+        Conclusion::Wait,
+        "a writer may be about to stop it"
+    );
+    assert_eq!(behind.reported(&shares(1, 1501)), asks);
+    for misled in [WaitTerms { was_misled: true, ..given }, WaitTerms { is_split: true, ..given }] {
+        let mut waiting = WaitPlan::new(misled, true);
+        assert_eq!(waiting.reported(&shares(0, 1)), Conclusion::Wait);
+        assert!(matches!(waiting.reported(&shares(0, 1501)), Conclusion::End(_)));
+    }
+}
+
 /// No push tells that a writer has given up, or that another permit is free.
 #[test]
 fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
