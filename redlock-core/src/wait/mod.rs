@@ -54,7 +54,7 @@ pub(crate) use deletes::delete;
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{
-    DECLINED, MIN_PAUSE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after,
+    DECLINED, MIN_PAUSE, PROMISE, REFRESH, WITHOUT_QUORUM, WakeBackoff, grace, watches_after,
 };
 pub(crate) use pushes::Signal;
 pub(crate) use queue_node::{permit_node, queue_node};

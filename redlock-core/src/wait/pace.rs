@@ -42,6 +42,9 @@ pub(crate) fn grace(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(4).saturating_add(Duration::from_millis(100))
 }
 
+/// How long a node keeps a permit for the waiter that was given its turn (`wake.lua`).
+pub(crate) const PROMISE: Duration = Duration::from_secs(1);
+
 /// How long the front of the queue relies on being given its turn, before it also looks at the lock:
 /// a holder that does not know the queue gives no turns. It is longer than a
 /// hand-over takes, so that short holds cost no watches.

@@ -1,6 +1,8 @@
 //! What a waiting client is after, and with that which news of the lock it can rely on. Pure.
 
-use crate::wait::QueuePosition;
+use std::time::Duration;
+
+use crate::wait::{MIN_PAUSE, PROMISE, QueuePosition, grace};
 
 /// What a client waits for.
 ///
@@ -75,6 +77,24 @@ impl Target {
     /// has forgotten the permits believes that they are free, and clients would pass the turn round without a pause.
     pub(super) fn looks_again_soon(self) -> bool {
         matches!(self, Self::Permit { had_turn: true, .. })
+    }
+
+    /// How long the client leaves a turn to the waiter that was given it. A permit is kept for that waiter: to ask for it
+    /// before that would be in vain.
+    pub(super) fn leaves_turn_for(self, round_trip: Duration) -> Duration {
+        match self {
+            Self::Lock | Self::Part => grace(round_trip),
+            Self::Permit { .. } => PROMISE + MIN_PAUSE,
+        }
+    }
+
+    /// Whether a client that has been near for a while asks, whatever the answer of the queue says of the lock.
+    pub(super) fn near_asks(self) -> bool {
+        match self {
+            Self::Lock | Self::Part => false,
+            // Those before it may have crashed.
+            Self::Permit { .. } => true,
+        }
     }
 
     /// Whether the client asks when it becomes the next in the queue, or has been near for a while: a reader may

@@ -208,6 +208,9 @@ impl WaitPlan {
             // Those before it may be readers that have the lock, or may have crashed.
             return Conclusion::End(Chance::Turn);
         }
+        if target.near_asks() && self.is_near_for_long(now) {
+            return Conclusion::End(self.given.time_to_ask(now.since(begun)));
+        }
         if target.shows_in_queue() {
             // The first answer after a failed attempt may only repeat what misled that attempt.
             let may_mislead = is_first_report && (is_split || was_misled)
@@ -259,7 +262,11 @@ impl WaitPlan {
     /// Whether the client was told that it is near, and those before it have had the time to take the lock.
     fn is_near_for_long(&self, now: Moment) -> bool {
         let told = self.stands_still.filter(|it| it.ahead.is_none());
-        told.is_some_and(|it| now >= it.since + grace(self.given.round_trip))
+        told.is_some_and(|it| now >= it.since + self.leaves_turn_for())
+    }
+
+    fn leaves_turn_for(&self) -> Duration {
+        self.given.target.leaves_turn_for(self.given.round_trip)
     }
 
     /// How long a queue stands still before a client with so many others before it asks: they find out one
@@ -317,7 +324,7 @@ impl WaitPlan {
                     position.ahead = 0;
                 }
                 self.unanswered = 0;
-                self.report_at = now + grace(self.given.round_trip);
+                self.report_at = now + self.leaves_turn_for();
                 self.leaves_turn_until = self.report_at;
                 self.watch_at = self.report_at;
             }
@@ -326,7 +333,7 @@ impl WaitPlan {
             // It keeps its place behind the next one, and looks whether the queue moves.
             Signal::Near => {
                 self.stands_still = Some(StandsStill { ahead: None, since: now });
-                self.report_at = now + grace(self.given.round_trip);
+                self.report_at = now + self.leaves_turn_for();
             }
             // The node that kept the queue cannot be reached any more.
             Signal::Moved => {

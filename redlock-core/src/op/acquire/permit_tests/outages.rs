@@ -150,3 +150,30 @@ async fn only_an_attempt_that_was_sent_has_the_next_one_sent_while_all_permits_a
         assert_eq!(outcome.err().map(|it| it.was_asked), Some(was_asked));
     }
 }
+
+/// A permit is kept for a waiter with its turn for a second. No waiter that lives waits for much longer.
+#[tokio::test(start_paused = true)]
+async fn waiters_for_permits_that_crashed_do_not_hold_the_others_up() {
+    for crashed in [1, 2] {
+        let nodes = nodes(3);
+        let [holder, killed, ours] = [(); 3].map(|()| client(&nodes));
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(holder.lock("r").permits(3).await.unwrap());
+        }
+        drop(killed.lock("warm").await.unwrap());
+        let taken = Arc::clone(&held[1].hold().claim().key);
+        for number in 0..crashed {
+            let all = &killed.client().nodes;
+            let mut entry = Entry::new(all, &taken, format!("{number:040}.waiter"));
+            assert!(matches!(entry.report().await, Report::At(it) if it.ahead == number));
+            std::mem::forget(entry);
+        }
+        let waits = tokio::spawn(ours.lock("r").permits(3).wait(60 * SECOND).into_future());
+        sleep(SECOND).await;
+        let begun = Instant::now();
+        drop(held.remove(0));
+        drop(waits.await.unwrap().unwrap());
+        assert!(begun.elapsed() < SECOND * 5 / 4, "{crashed}: {:?}", begun.elapsed());
+    }
+}
