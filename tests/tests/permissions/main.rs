@@ -144,9 +144,9 @@ async fn being_woken_needs_this_in_addition() {
 async fn waiting_in_turn_needs_this_in_addition() {
     let server = &Server::start();
     let all = lines(&["lock, renew, release", "be woken", "wait in turn"]);
-    // Without ZRANK or EXISTS, an entry may be made of which its waiter does not know. Without MGET, a
-    // waiter is not pushed its turn, and looks for itself. Both are slower, which no test should measure.
-    let late = ["+zrank", "+exists", "+mget"];
+    // Without ZRANK or EXISTS, an entry may be made of which its waiter does not know. Without MGET or ZREM, a
+    // waiter is not given its turn, and looks for itself. Both are slower, which no test should measure.
+    let late = ["+zrank", "+exists", "+mget", "+zrem"];
     let needed = line("wait in turn").into_iter().filter(|it| !late.contains(&&**it));
     let needed: Vec<_> = needed.collect();
     is_minimal(server, &all, &needed, |url, name| async move { in_turn(server, url, &name).await })
