@@ -64,11 +64,9 @@ pub(crate) fn delete(
     let keep_until = if stays { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
-    // An attempt at a permit that is cancelled may have. No waiter for permits watches: one node has told each of them
-    // that this permit is taken.
-    let was_in_the_way = claim.permit && !lease.set_round.tally().is_decided();
     // While the keys stay, no client could use a turn, so none is given. The answer then says nothing of the queue.
-    let gives_turn = (was_held || was_in_the_way) && !stays;
+    let gives_turn = was_held || was_in_the_way(claim.permit, &lease.set_round.tally());
+    let gives_turn = gives_turn && !stays;
     let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| gives_turn));
     if was_held && stays {
         delete_when_over(queues, lease, keep_until, now);
@@ -108,6 +106,14 @@ pub(crate) fn delete(
     }
     deliver(early);
     asked
+}
+
+/// Whether the keys of an attempt kept other clients from what it asked for: then their release gives the turn.
+///
+/// A quorum had them, or it was an attempt at a permit that was cancelled. No waiter for permits watches them: one node has
+/// told each waiter that this permit is taken.
+pub(crate) fn was_in_the_way(is_for_permit: bool, tally: &Tally) -> bool {
+    tally.reached() || is_for_permit && !tally.is_decided()
 }
 
 /// The job that deletes the keys, or shortens them to what is left until `keep_until`.

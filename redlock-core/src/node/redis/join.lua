@@ -47,8 +47,8 @@ if ahead == 0 and left == -2 then
   is_out = (not turn or turn == ARGV[2]) and 0 or 1
 elseif ARGV[6] == '1' and left ~= -2 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
   local barrier = redis.pcall('GET', ARGV[1] .. ':barrier')
-  local writer = type(barrier) == 'string' and string.match(barrier, '^%d+')
-  if not writer or tonumber(place) <= tonumber(writer) then
+  if not barrier
+      or type(barrier) == 'string' and tonumber(place) <= tonumber(string.match(barrier, '^%d+') or 0) then
     is_out = 2
   end
 end

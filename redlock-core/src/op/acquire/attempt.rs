@@ -15,7 +15,7 @@ use crate::{
     quorum::{Round, Tally, ask},
     telemetry,
     timer::{sleep, timeout},
-    wait::{FailedAttempt, MIN_PAUSE},
+    wait::{FailedAttempt, MIN_PAUSE, was_in_the_way},
 };
 
 /// A first attempt may wait for admission at least this long, even if the `wait` of its request is shorter or zero.
@@ -33,6 +33,7 @@ struct SentAttempt<'f> {
 
 struct Question<'f> {
     round: Arc<Round>,
+    is_for_permit: bool,
     /// The turns of the request, until it has the outcome. If the attempt is cancelled after a quorum has granted,
     /// they leave the queues.
     askers: Option<&'f mut Fronts>,
@@ -40,10 +41,10 @@ struct Question<'f> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        // The attempt was cancelled. The release of a lock that a quorum has granted gives the turn to the next
-        // client. A `Leave` behind it would find the lock free, and give another turn to the client behind that one.
+        // The attempt was cancelled. Its release may give the turn to the next client. A `Leave` behind it would find the
+        // lock free, and give another turn to the client behind that one.
         if let Some(askers) = self.askers.take()
-            && self.round.tally().reached()
+            && was_in_the_way(self.is_for_permit, &self.round.tally())
         {
             askers.leave();
         }
@@ -217,7 +218,8 @@ impl<'a> Request<'a> {
             deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
             None
         };
-        SentAttempt { question: Question { round, askers }, in_transit, drawing, admitted }
+        let question = Question { round, is_for_permit: claim.permit, askers };
+        SentAttempt { question, in_transit, drawing, admitted }
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
@@ -277,5 +279,25 @@ mod tests {
         drop(crowd);
         let error = waits.await.unwrap().unwrap_err();
         assert!(error.is_held(), "{error}");
+    }
+
+    /// One node has said that no permit is free. It has asked for none.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_attempt_at_a_permit_waits_for_its_place_too() {
+        let nodes = nodes(3);
+        let [theirs, ours] = [(); 2].map(|()| Redlock::builder().nodes(&nodes).build().unwrap());
+        let held = theirs.lock("r").permits(1).await.unwrap();
+        let front = tokio::spawn(ours.lock("r").permits(1).wait(60_000 * MS).into_future());
+        sleep(10 * MS).await;
+        let waits = tokio::spawn(ours.lock("r").permits(1).wait(200 * MS).into_future());
+        sleep(50 * MS).await;
+        front.abort();
+        sleep(50 * MS).await;
+        let crowd: Vec<_> = from_fn(|| ours.client().gate.try_enter()).collect();
+        drop(held);
+        sleep(MIN_ADMISSION_WAIT / 2).await;
+        assert!(!waits.is_finished());
+        drop(crowd);
+        drop(waits.await.unwrap().unwrap());
     }
 }

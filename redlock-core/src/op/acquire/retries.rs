@@ -11,7 +11,7 @@ pub(super) enum Chance {
     /// The client was given the turn. A reader also: it is next, or was near for a while.
     Turn,
     /// This client is the first in the queue, and the queue node says that the lock
-    /// is free.
+    /// is free; or it is a reader, and the node says that it may share the lock.
     Free,
     /// The queue node says that the lock is free, and the clients before this one do not
     /// take it: they may have crashed.

@@ -209,15 +209,17 @@ impl WaitPlan {
             return Conclusion::End(Chance::Turn);
         }
         if target.near_asks() && self.is_near_for_long(now) {
-            return Conclusion::End(self.given.time_to_ask(now.since(begun)));
+            return Conclusion::End(Chance::Again);
         }
         if target.shows_in_queue() {
             // The first answer after a failed attempt may only repeat what misled that attempt.
             let may_mislead = is_first_report && (is_split || was_misled)
                 || now < begun + distrust.pause(round_trip, target);
             // A writer that has just become the first has yet to raise its barrier before the readers behind it.
-            let is_new = is_first_report && position.ahead > 0;
-            if position.may_share && !may_mislead && !is_new {
+            // After an attempt that some nodes granted, the queue node may be the one that is wrong: only the first
+            // in the queue goes on asking.
+            let leaves_it = position.ahead > 0 && (is_first_report || is_split);
+            if position.may_share && !may_mislead && !leaves_it {
                 return Conclusion::End(Chance::Free);
             }
             let is_doubted = turn_of_others.is_some() || may_mislead;
@@ -325,7 +327,7 @@ impl WaitPlan {
                 }
                 self.unanswered = 0;
                 self.report_at = now + self.leaves_turn_for();
-                self.leaves_turn_until = self.report_at;
+                self.leaves_turn_until = now + grace(self.given.round_trip);
                 self.watch_at = self.report_at;
             }
             // The turn may follow.

@@ -6,7 +6,10 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::{
-    node::{NodeSpec, Reply, Told, intercepted::without_memory},
+    node::{
+        Command, NodeSpec, Reply, Told,
+        intercepted::{overheard, without_memory},
+    },
     sync::Mutex,
     wait::{PendingTurn, Wants},
 };
@@ -272,4 +275,43 @@ async fn an_attempt_at_a_permit_that_is_cancelled_gives_the_turn() {
     let begun = Instant::now();
     drop(waits.await.unwrap().unwrap());
     assert!(begun.elapsed() < ms(300), "{:?}", begun.elapsed());
+}
+
+/// It had its turn. Its release gives the turn to the next one, and its departure must not give another one.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_at_a_permit_that_is_cancelled_in_its_turn_gives_one_turn() {
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    let far = nodes.iter().map(|node| far_away(node.name(), node, ms(50))).collect();
+    let far = Redlock::builder().node_timeout(SECOND).over(far);
+    let asked = Arc::new(AtomicU32::new(0));
+    let last = nodes.iter().map(|node| {
+        let asked = Arc::clone(&asked);
+        overheard(node.name(), node, true, move |commands| {
+            let asks = |it: &&Command| matches!(it.action, Action::FindPermits { .. });
+            let asks = commands.iter().filter(asks).count();
+            asked.fetch_add(asks.try_into().unwrap(), SeqCst);
+        })
+    });
+    let last = Redlock::builder().over(last.collect());
+    let [holder, next] = [(); 2].map(|()| client(&nodes));
+    for client in [&far, &holder, &next, &last] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let held = holder.lock("r").permits(1).await.unwrap();
+    let mut waits = Vec::new();
+    for client in [&far, &next, &last] {
+        let request = client.lock("r").permits(1).wait(60 * SECOND);
+        waits.push(tokio::spawn(request.into_future()));
+        sleep(SECOND).await;
+    }
+    drop(held);
+    // It has asked which permit is free, and its `SET`s are there. Their answers are on their way.
+    sleep(ms(180)).await;
+    let before = asked.load(SeqCst);
+    waits.remove(0).abort();
+    let next = timeout(SECOND / 2, waits.remove(0)).await.unwrap().unwrap().unwrap();
+    assert_eq!(asked.load(SeqCst), before, "the last one was not told of a turn");
+    drop(next);
+    drop(waits.remove(0).await.unwrap().unwrap());
 }

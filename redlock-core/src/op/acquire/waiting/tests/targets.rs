@@ -92,6 +92,17 @@ fn a_reader_that_may_share_the_lock_asks_at_once_and_not_again_and_again() {
         "a writer may be about to stop it"
     );
     assert_eq!(behind.reported(&shares(1, 1501)), asks);
+    let mut split = WaitPlan::new(WaitTerms { is_split: true, ..given }, true);
+    for now in [1, 1501, 9001] {
+        assert_eq!(split.reported(&shares(1, now)), Conclusion::Wait, "one node may be wrong");
+    }
+    let mut distrust = Distrust::default();
+    (0..9).for_each(|_| distrust.asks(Chance::Free));
+    let mut in_vain = WaitPlan::new(given, true);
+    let doubted = |now| QueueAnswer { distrust, ..shares(1, now) };
+    assert_eq!(in_vain.reported(&doubted(1)), Conclusion::Wait);
+    assert_eq!(in_vain.reported(&doubted(1400)), Conclusion::Wait, "it has asked in vain often");
+    assert_eq!(in_vain.reported(&doubted(1501)), asks);
     for misled in [WaitTerms { was_misled: true, ..given }, WaitTerms { is_split: true, ..given }] {
         let mut waiting = WaitPlan::new(misled, true);
         assert_eq!(waiting.reported(&shares(0, 1)), Conclusion::Wait);
