@@ -19,7 +19,7 @@ use std::{
 };
 
 use redlock_tests::{LIMIT, Nodes};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
 
 /// The addresses that the documents use, and the servers of a test stand for.
@@ -174,9 +174,15 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // With all that runs in the background.
-        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        // With all that runs in the background. `redlock run` first ends its command, which is in a group of its own.
+        let group = Pid::from_child(&self.process);
+        let _ = kill_process_group(group, Signal::TERM);
         let _ = self.process.wait();
+        let begun = Instant::now();
+        while test_kill_process_group(group).is_ok() && begun.elapsed() < LIMIT {
+            sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
