@@ -143,3 +143,25 @@ async fn a_request_that_tries_once_does_not_wait_for_a_set_that_knows_of_its_oth
     assert_eq!(tried(&ours).await, (false, Duration::ZERO));
     assert!(!set.is_finished());
 }
+
+/// The answer is on its way: to say now that other clients go first would be wrong.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_waits_for_a_front_that_asks_after_it_stood_back() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS));
+    let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
+    let (guard, last) = contended([&ours, &theirs, &third]).await;
+    let front = waiting(&ours, MINUTE).await;
+    sleep(500 * MS).await;
+    assert_eq!(tried(&ours).await, (false, Duration::ZERO), "it stands back");
+    last.abort();
+    sleep(500 * MS).await;
+    nodes.iter().for_each(|node| node.slow(20 * MS));
+    drop(guard);
+    // The release has run, and the front asks.
+    sleep(30 * MS).await;
+    assert!(!front.is_finished());
+    let (locked, took) = tried(&ours).await;
+    assert!(!locked && took > Duration::ZERO, "{took:?}");
+    drop(front.await.unwrap().unwrap());
+}
