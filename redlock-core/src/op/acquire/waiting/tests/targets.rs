@@ -41,6 +41,19 @@ fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
     }
 }
 
+/// A permit is kept for the waiter with the turn. At the end of its time the next one asks all the same.
+#[test]
+fn the_next_waiter_for_a_permit_looks_when_none_is_kept_any_more() {
+    let mut waiting = WaitPlan::new(WaitTerms { target: PERMIT, end: at(10_000), ..GIVEN }, true);
+    assert_eq!(waiting.reported(&answer(place(1, Some(5000)))), Conclusion::Wait);
+    assert_eq!(waiting.told(Signal::Next, at(50)), None);
+    let around = |now| kept(now, WatchState::None);
+    assert_eq!(waiting.next(&around(1050)), Step::Sleep { until: at(1051), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(1051)), Step::Report);
+    assert!(!waiting.may_ask(&around(157)));
+    assert!(waiting.may_ask(&around(158)));
+}
+
 /// A reader may have the lock while others have it.
 #[test]
 fn a_reader_asks_although_the_lock_is_taken() {
