@@ -65,8 +65,8 @@ pub(crate) fn delete(
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
     // While the keys stay, no client could use a turn, so none is given. The answer then says nothing of the queue.
-    let gives_turn = was_held || was_in_the_way(claim.permit, &lease.set_round.tally());
-    let gives_turn = gives_turn && !stays;
+    let was_in_the_way = || was_in_the_way(claim.permit, &lease.set_round.tally());
+    let gives_turn = (was_held || was_in_the_way()) && !stays;
     let queue_nodes = QueueNodes::of(nodes, Some(claim).filter(|_| gives_turn));
     if was_held && stays {
         delete_when_over(queues, lease, keep_until, now);

@@ -38,8 +38,12 @@ impl Readers {
 
     /// Whether readers have the lock, and no writer has a reader at this place wait.
     pub(super) fn may_join(&self, key: &str, place: u64, now: f64) -> bool {
-        let is_stopped = || self.barriers.get(key).is_some_and(|it| it.stops(place, now));
-        self.until(key, now).is_some() && !is_stopped()
+        self.until(key, now).is_some() && !self.is_stopped(key, place, now)
+    }
+
+    /// Whether a writer has a reader at this place wait.
+    fn is_stopped(&self, key: &str, place: u64, now: f64) -> bool {
+        self.barriers.get(key).is_some_and(|barrier| barrier.stops(place, now))
     }
 
     /// The key and the value of each reader that is there, and when it expires.
@@ -61,8 +65,7 @@ impl Readers {
         if has_writer {
             return (Reply::Foreign, false);
         }
-        let is_stopped =
-            self.barriers.get(&claim.key).is_some_and(|barrier| barrier.stops(claim.place, now));
+        let is_stopped = self.is_stopped(&claim.key, claim.place, now);
         if is_stopped && matches!(action, Action::Grant { .. }) {
             return (Reply::Foreign, false);
         }
