@@ -15,7 +15,6 @@ use crate::{
     node::Expected,
     quorum::Round,
     settings::Terms,
-    token::Token,
 };
 
 /// The action that a judgement calls for.
@@ -48,7 +47,6 @@ pub(crate) struct HoldState {
 /// What stays of a hold that passes to another process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandOffTerms {
-    pub(crate) token: Token,
     pub(crate) ttl: Duration,
     pub(crate) clock_drift_factor: f64,
     pub(crate) auto_extend: bool,
@@ -81,8 +79,6 @@ impl HoldState {
 
     pub(super) fn hand_off_terms(&self) -> HandOffTerms {
         HandOffTerms {
-            // The value is of this crate's making: it has one.
-            token: Token::of_value(&self.lease.claim.value).unwrap_or_default(),
             ttl: self.renewal_ttl,
             clock_drift_factor: self.lease.clock_drift_factor,
             auto_extend: self.renew_at != Moment::NEVER,

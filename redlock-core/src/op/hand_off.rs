@@ -25,11 +25,11 @@ use crate::{
     node::Claim,
     op::release,
     quorum::{Round, Tally},
-    wait::delete,
+    wait::{delete, delete_left_behind},
 };
 
-/// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent, unless no client can adopt
-/// them: they would block the lock for as long as they live.
+/// Ends a hold here, and leaves its keys to the client that adopts them. What no client can adopt is deleted: it would
+/// block the lock, or the vote of a node, for as long as it lives.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     // The process may stand still in between. The lease counts as valid from the first reading on, and its keys as there
@@ -46,14 +46,20 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     if left.is_some() {
         hold.metered.given();
     }
-    if let (None, Some(lease)) = (left, &begun) {
+    let unconfirmed = begun.as_ref().map_or_else(Vec::new, |it| votes::unconfirmed(nodes, it));
+    if let Some(lease) = &begun {
         client.ensure_running();
-        let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
-        delete(queues, lease, hold.earliest, reading.now, &round);
+        if left.is_some() {
+            // A `SET` that is on its way may run after the adoption (rule 5).
+            let late = votes::late(nodes, lease, &unconfirmed);
+            delete_left_behind(nodes, late, &lease.claim, (lease.since, lease.expired_by));
+        } else {
+            let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
+            delete(queues, lease, hold.earliest, reading.now, &round);
+        }
     }
     release::make_way(client, hold, reading.now);
-    let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);
-    let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
+    let expired_by = begun.map_or(reading.now, |lease| lease.expired_by);
     let wall = (first, nodes.clock.wall());
     Lease::of(hold, reading.now, wall, left, expired_by, unconfirmed)
 }

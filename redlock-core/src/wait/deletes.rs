@@ -19,7 +19,7 @@ use crate::{
         Action, Claim, CleanUp, Job, KeySet, NodeHandle, Reply, ReplySink, ReplyTo, deliver,
         queue_keys,
     },
-    quorum::{Effect, Round, Tally},
+    quorum::{Effect, Nodes, Round, Tally},
     runtime,
 };
 
@@ -106,6 +106,24 @@ pub(crate) fn delete(
     }
     deliver(early);
     asked
+}
+
+/// Asks these nodes to delete the keys of a claim that passes to another client elsewhere. They may have been set between
+/// two moments. The lock stays taken: no turn is given.
+pub(crate) fn delete_left_behind(
+    nodes: &Nodes,
+    which: impl Iterator<Item = usize>,
+    claim: &Arc<Claim>,
+    (since, until): (Moment, Moment),
+) {
+    let (now, round) = (nodes.clock.now(), Round::new(&nodes.names, Tally::is_complete));
+    let clean_up =
+        CleanUp { since, until, keep_until: Moment::ORIGIN, may_be_there: true, repeated: false };
+    let job = Job::cleaning(claim, Action::Release { wakes: KeySet::NONE }, clean_up);
+    let asked = which.filter_map(|index| Some((index, nodes.get(index)?)));
+    let early = asked
+        .flat_map(|(index, node)| node.submit(Arc::clone(&job), ReplyTo::new(&round, index), now));
+    deliver(early.collect());
 }
 
 /// Whether the keys of an attempt kept other clients from what it asked for: then their release gives the turn.

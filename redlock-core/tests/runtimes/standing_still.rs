@@ -11,6 +11,17 @@ use tokio::time::sleep;
 
 use crate::{client, driven, nodes, runtime};
 
+/// Well before the keys would expire.
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn until_empty(nodes: &[MemoryNode; 3]) {
+    let limit = Instant::now() + LIMIT;
+    while nodes.iter().any(|node| !node.keys().is_empty()) {
+        assert!(Instant::now() < limit, "{:?}", nodes.each_ref().map(MemoryNode::keys));
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// The clock alone ends a lock (rule 9).
 #[test]
 fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
@@ -104,9 +115,8 @@ fn try_once_from_another_runtime(warms: bool, kind: fn(LockRequest) -> LockReque
         }
         let guard = kind(redlock.try_lock("r2")).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
-        sleep(Duration::from_millis(10)).await;
+        until_empty(&nodes).await;
     });
-    assert!(nodes.iter().all(|node| node.keys().is_empty()), "the key of an attempt stays");
 }
 
 /// It connects anew, which takes longer than a command may.
@@ -151,9 +161,8 @@ fn an_adoption_goes_on_from_another_runtime_than_one_that_stands_still() {
             let guard = adopter.adopt(lease).await.unwrap();
             assert!(guard.fencing_token().is_some());
             assert_eq!(guard.release().await.unwrap(), Released::Ours);
-            sleep(Duration::from_millis(10)).await;
+            until_empty(&nodes).await;
         });
-        assert!(nodes.iter().all(|node| node.keys().is_empty()), "the keys of a lease stay");
     }
 }
 
@@ -342,7 +351,7 @@ fn nodes_answer_after_a_runtime_was_blocked_again_and_again_with_many_attempts_u
                 tokio::task::yield_now().await;
                 nodes.iter().for_each(MemoryNode::resume);
             }
-            let limit = Instant::now() + Duration::from_secs(30);
+            let limit = Instant::now() + LIMIT;
             loop {
                 let guard = redlock.lock("r").await.unwrap();
                 sleep(Duration::from_millis(50)).await;
@@ -351,10 +360,7 @@ fn nodes_answer_after_a_runtime_was_blocked_again_and_again_with_many_attempts_u
                 }
                 assert!(Instant::now() < limit, "{} votes", guard.votes());
             }
-            while nodes.iter().any(|node| !node.keys().is_empty()) {
-                assert!(Instant::now() < limit, "{:?}", nodes.each_ref().map(MemoryNode::keys));
-                sleep(Duration::from_millis(5)).await;
-            }
+            until_empty(&nodes).await;
         });
     }
 }

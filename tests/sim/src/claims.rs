@@ -17,6 +17,8 @@ pub(super) struct Claims {
     queue_nodes: BTreeMap<usize, usize>,
     /// Clients that know a node under two names.
     twins: BTreeSet<usize>,
+    /// Which client has asked to adopt which key.
+    adopts: BTreeSet<(usize, String)>,
     /// How many nodes are a quorum.
     quorum: u32,
 }
@@ -101,7 +103,17 @@ impl Claims {
             claim.client = act.client;
         }
         let problem = match act.kind {
-            _ if claim.client != act.client => Some("the token of another client (rule 1)"),
+            _ if claim.client == act.client => None,
+            // It deletes what the giver has left on nodes that missed its adoption.
+            Kind::Release
+                if claim.left && self.adopts.contains(&(act.client, act.key.to_owned())) =>
+            {
+                claim.deleted_by = Some(act.client);
+                None
+            }
+            _ => Some("the token of another client (rule 1)"),
+        };
+        let problem = problem.or_else(|| match act.kind {
             // Both names are asked until both have told which process they lead to.
             Kind::Grant | Kind::Adopt
                 if claim.granted & bit != 0 && !self.twins.contains(&act.client) =>
@@ -122,6 +134,8 @@ impl Claims {
             {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
+            // The giver deletes what it may have set on nodes that had not answered.
+            Kind::Release if claim.quiet.is_some() => None,
             _ if claim.quiet.as_ref().is_some_and(|it| it.is_due(now)) => Some("sent for a lock that another process has (rule 10)"),
             Kind::Join if claim.let_go & bit != 0 => {
                 Some("joined a queue behind leaving it: an entry that no waiter stands for")
@@ -130,15 +144,18 @@ impl Claims {
                 Some("released while a client may still rely on it (rule 13)")
             }
             _ => None,
-        };
+        });
         match act.kind {
             Kind::Grant | Kind::Adopt => {
                 claim.granted |= bit;
                 claim.asked_at.get_or_insert(now);
+                if act.kind == Kind::Adopt {
+                    self.adopts.insert((act.client, act.key.to_owned()));
+                }
             }
             Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
             // It stays for what was left of the lock.
-            Kind::TakeAway => claim.left = true,
+            Kind::TakeAway => claim.is_kept = true,
             Kind::Heal
             | Kind::Extend
             | Kind::Redraw
@@ -200,6 +217,15 @@ impl Claims {
         }
     }
 
+    /// The claims that a client has deleted without having adopted them.
+    pub(super) fn deleted_by_strangers(&self) -> Vec<String> {
+        let strangers = self.claims.iter().filter_map(|(number, claim)| {
+            let stranger = claim.deleted_by.filter(|it| claim.adopter != Some(*it))?;
+            Some(format!("c{stranger} has deleted #{:04x}, which it has not adopted", number >> 48))
+        });
+        strangers.collect()
+    }
+
     /// Whether the key of a claim may be on a node at `now`, while no call is under way.
     pub(super) fn excuse(
         &self,
@@ -211,7 +237,11 @@ impl Claims {
         let Some(claim) = self.claims.get(&number) else {
             return Err("no client has asked for it".to_owned());
         };
-        if claim.left
+        // With one server under two names, an adopter does not know another one.
+        let cannot_clean = |client| crashed(client) || self.twins.contains(&client);
+        let is_left = claim.left && claim.adopter.is_none_or(cannot_clean);
+        if is_left
+            || claim.is_kept
             || crashed(claim.client)
             || claim.ghosts & (1 << node) != 0
             || now <= claim.keep_until

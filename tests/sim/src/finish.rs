@@ -64,6 +64,8 @@ pub(super) async fn finish(world: &Arc<World>) {
 
 /// Keys whose holders have let go are gone. Keys of crashed holders last for their ttl.
 fn nothing_left_behind(world: &World) {
+    let strangers = world.ledger.deleted_by_strangers();
+    strangers.into_iter().for_each(|what| world.log.violation(format!("{what} (rule 1)")));
     let clients = world.clients();
     let crashed = |client: usize| clients[client].has_crashed();
     // A client drops a delete that it owes once the key has expired by its own clock.

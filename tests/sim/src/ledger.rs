@@ -114,13 +114,14 @@ impl Ledger {
         }
     }
 
-    /// A claim has the keys of another one from now on. Whether an operator has deleted these before.
-    pub(super) fn inherit(&self, before: &LockHandle, after: &LockHandle) -> bool {
+    /// A claim of an adopter has the keys of another one from now on. Whether an operator has deleted these before.
+    pub(super) fn inherit(&self, before: &LockHandle, adopter: usize, after: &LockHandle) -> bool {
         let mut inner = self.lock();
         let (mut is_flushed, mut is_regranted, mut is_cleared) = (false, false, false);
         if let Some(claim) = inner.claims.get(claim(before)) {
             (is_flushed, is_cleared) = (claim.flushed, claim.cleared);
             is_regranted = claim.regranted;
+            claim.adopter = Some(adopter);
         }
         inner.claims.get(claim(after)).is_some_and(|claim| {
             claim.flushed |= is_flushed;
@@ -304,6 +305,10 @@ impl Ledger {
         crashed: impl Fn(usize) -> bool,
     ) -> Result<(), String> {
         self.lock().claims.excuse(node, claim, self.log.now(), crashed)
+    }
+
+    pub(super) fn deleted_by_strangers(&self) -> Vec<String> {
+        self.lock().claims.deleted_by_strangers()
     }
 
     /// Lets go of what keeps clients alive.

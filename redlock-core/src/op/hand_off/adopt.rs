@@ -16,7 +16,7 @@ use crate::{
     runtime::check_runtime,
     settings::Terms,
     telemetry,
-    wait::{Front, Joined, Wants},
+    wait::{Front, Joined, Wants, delete_left_behind},
 };
 
 /// Takes the lock of a lease over, if a quorum of nodes still has it.
@@ -97,7 +97,7 @@ impl<'c> Adoption<'c> {
     async fn ask(&mut self) -> Result<(), LockError> {
         let Self { client, lease, terms, start, left, round, in_transit, .. } = self;
         let (nodes, resource) = (&client.nodes, lease.resources.name());
-        let action = Action::Adopt { ttl: terms.key_ttl(), from: lease.token };
+        let action = Action::Adopt { ttl: terms.key_ttl(), from: lease.token() };
         let job = Job::new(&in_transit.lease.claim, action);
         let (mut attempts, mut unheard) = (1, Unheard::new(client));
         loop {
@@ -132,7 +132,7 @@ impl<'c> Adoption<'c> {
 
     /// Makes a hold of the lease, which a quorum has given.
     fn conclude(self) -> Result<Arc<Hold>, LockError> {
-        let Self { client, lease, terms, start, left, in_transit, fronts, .. } = self;
+        let Self { client, lease, terms, start, left, round, in_transit, fronts } = self;
         // After the end of the old validity another client may have had the lock in between (rule 7).
         let reading = client.nodes.clock.read();
         let in_time = reading.now + reading.missed_since(start) < start.now + left;
@@ -143,6 +143,8 @@ impl<'c> Adoption<'c> {
         }
         client.nodes.note_quorum_seen();
         let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
+        let rest = state.claim.rest.clone();
+        let old = Arc::new(Claim { rest, ..Claim::new(&state.claim.key, lease.value) });
         // The terms are what was left right before the nodes were asked.
         let hold = client.leases.hold(lease.resources, state, &terms, start.now, start.now, token);
         if in_transit.pass_to(&hold, &client.leases, reading).is_err() {
@@ -151,6 +153,9 @@ impl<'c> Adoption<'c> {
         for front in fronts {
             front.acquired(&hold, reading.now);
         }
+        // A node that missed the adoption, and keeps the old value, would have no vote until that expires.
+        let missed = (0..client.nodes.len()).filter(|node| !round.has_yes(*node));
+        delete_left_behind(&client.nodes, missed, &old, (start.now, hold.lease().expired_by));
         Ok(hold)
     }
 }

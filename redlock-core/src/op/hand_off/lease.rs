@@ -14,7 +14,8 @@ use crate::{clock::Moment, fence::FencingToken, lease::Hold, resources::Resource
 #[must_use = "a lease that no client adopts blocks the resource until it expires"]
 pub struct Lease {
     pub(super) resources: Resources,
-    pub(super) token: Token,
+    /// The value of its keys.
+    pub(super) value: String,
     /// The end of its validity, as the wall clock of the old holder showed it, since the Unix epoch.
     pub(super) valid_until: Duration,
     pub(super) ttl: Duration,
@@ -46,7 +47,7 @@ impl Lease {
         let not_before = |moment: Moment| last.saturating_add(moment.since(now));
         Self {
             resources: hold.resources.clone(),
-            token: kept.token,
+            value: hold.claim().value.clone(),
             valid_until: left.map_or(Duration::ZERO, |left| first.saturating_add(left)),
             ttl: kept.ttl,
             clock_drift_factor: kept.clock_drift_factor,
@@ -57,6 +58,12 @@ impl Lease {
             max_hold_until: (kept.latest != Moment::NEVER).then(|| by(kept.latest)),
             unconfirmed,
         }
+    }
+
+    /// What tells its value from all others.
+    pub(super) fn token(&self) -> Token {
+        // The value is of this crate's making: it has one.
+        Token::of_value(&self.value).unwrap_or_default()
     }
 
     /// The resource that is locked. For a set, the first resource that was named.
@@ -78,7 +85,7 @@ impl Lease {
     }
 }
 
-// By hand: the token is a secret (rule 19).
+// By hand: the value is a secret (rule 19).
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("resource", &self.resources.name()).finish_non_exhaustive()

@@ -3,14 +3,18 @@
 mod unheard;
 mod votes;
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::{
     LockError, LostReason, MemoryNode, Redlock, Released,
-    node::NodeSpec,
+    error::{NodeError, NodeErrorKind},
+    node::{Action, NodeSpec, intercepted::answering},
     testing::{are_empty, nodes},
 };
 
@@ -30,12 +34,11 @@ fn reason(outcome: Result<crate::LockGuard, LockError>) -> LostReason {
 
 /// A second lease of the same lock, as a copy of what was sent.
 fn copy(lease: &Lease) -> Lease {
-    let Lease { token, valid_until, ttl, clock_drift_factor, auto_extend, .. } = *lease;
+    let Lease { valid_until, ttl, clock_drift_factor, auto_extend, .. } = *lease;
     let Lease { fencing_token, min_hold_until, max_hold_until, keys_until, .. } = *lease;
-    let (resources, unconfirmed) = (lease.resources.clone(), lease.unconfirmed.clone());
     Lease {
-        resources,
-        token,
+        resources: lease.resources.clone(),
+        value: lease.value.clone(),
         valid_until,
         ttl,
         clock_drift_factor,
@@ -44,7 +47,7 @@ fn copy(lease: &Lease) -> Lease {
         min_hold_until,
         max_hold_until,
         keys_until,
-        unconfirmed,
+        unconfirmed: lease.unconfirmed.clone(),
     }
 }
 
@@ -53,6 +56,13 @@ fn sent(lease: Lease) -> Lease {
     #[cfg(feature = "serde")]
     let lease = serde_json::from_str(&serde_json::to_string(&lease).unwrap()).unwrap();
     lease
+}
+
+/// This node, which runs no delete of its client while the flag is set.
+fn without_deletes(node: &MemoryNode, refuses: &Arc<AtomicBool>) -> NodeSpec {
+    let busy = NodeError::new(&node.name().into(), NodeErrorKind::Server, "BUSY");
+    let deletes = |action| matches!(action, Action::Release { .. });
+    answering(node.name(), node, refuses, deletes, Err(busy))
 }
 
 /// It would block the lock until it has expired.
@@ -335,12 +345,12 @@ async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
     let text = serde_json::to_string(&guard.into_lease()).unwrap();
     let guard = new.adopt(serde_json::from_str(&text).unwrap()).await.unwrap();
     assert_eq!((guard.resource(), guard.fencing_token()), ("r", token));
-    let hex = text.split('"').find(|word| word.len() == 40).unwrap().to_owned();
+    let value = text.split('"').find(|word| word.len() > 40).unwrap().to_owned();
     for (what, with, told) in [
-        ("[2,", "[3,", "version 3"),
+        ("[3,", "[4,", "version 4"),
         ("[\"r\"]", "[]", "the set is empty"),
         ("[\"r\"]", "[\"r\",\"\"]", "it is empty"),
-        (&*hex, "secret", "no lease"),
+        (&*value, "secret", "no lease"),
         (&*token.unwrap().to_string(), "0", "no lease"),
         (",[]]", ",[\"secret\"]]", "no lease"),
     ] {

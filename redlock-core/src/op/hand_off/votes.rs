@@ -10,7 +10,7 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     lease::LeaseState,
     node::{Reply, ReplySink},
-    quorum::{Nodes, OneVote},
+    quorum::{Effect, Nodes, OneVote},
 };
 
 /// The fingerprints of the servers that did not say yes in the last confirmed round of this lease.
@@ -24,6 +24,21 @@ pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
     // A server under two names is asked under one of them.
     without.retain(|it| !with.contains(it));
     without
+}
+
+/// The nodes where the `SET` of this lease may be on its way, among the servers that have not confirmed it.
+pub(super) fn late(
+    nodes: &Nodes,
+    lease: &LeaseState,
+    unconfirmed: &[u64],
+) -> impl Iterator<Item = usize> {
+    let effects = lease.set_round.effects();
+    let of_effect = nodes.iter().zip(effects).enumerate();
+    of_effect
+        .filter(|(_, (node, effect))| {
+            *effect == Effect::Possible && unconfirmed.contains(&node.fingerprint())
+        })
+        .map(|(index, _)| index)
 }
 
 /// Leaves out the votes on an adoption that do not count.

@@ -23,6 +23,12 @@ pub(crate) struct Claim {
     pub(super) taken: u32,
     /// Its holder leaves its keys to another process.
     pub(crate) left: bool,
+    /// The client that has adopted it.
+    pub(crate) adopter: Option<usize>,
+    /// The client that has deleted what its holder has left.
+    pub(super) deleted_by: Option<usize>,
+    /// An operator lets it stay for what is left of it.
+    pub(super) is_kept: bool,
     /// Another process may have it.
     pub(crate) quiet: Option<Quiet>,
     /// An operator has deleted it under its holder.
@@ -75,7 +81,7 @@ impl Claim {
 
 /// From when on a process sends nothing more for a lock that it has handed to another one: what was asked
 /// for before is either sent by then or given up. A process that stands still meanwhile sends it when it
-/// goes on. No release follows, so a node that had not heard of the lock keeps it for its ttl.
+/// goes on. Only deletes go on: those for nodes that had not answered.
 pub(crate) struct Quiet {
     client: Arc<Client>,
     /// In true milliseconds, not counting those in which the process stood still.

@@ -123,7 +123,7 @@ impl Worker {
         }
         // The validity of a lease is told by the wall clocks of both processes.
         let has_wall = world.plan_of(client).wall_error.is_some();
-        let is_excused = world.ledger.inherit(&sent.before, &handle);
+        let is_excused = world.ledger.inherit(&sent.before, client.number, &handle);
         if has_wall && !is_excused && world.now() > sent.ends + 2 * world.ledger.wall_error() {
             self.violation("adopted a lock whose validity had ended (rule 7)");
         }

@@ -1,15 +1,11 @@
 //! Adoptions that are asked again, because no task has read the answers.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::AtomicUsize;
 
 use futures_util::FutureExt;
 
 use super::*;
-use crate::{
-    clock::manual::ManualClock,
-    error::{Cause, NodeError, NodeErrorKind},
-    node::{Action, intercepted},
-};
+use crate::{clock::manual::ManualClock, error::Cause, node::intercepted};
 
 /// This node, whose answers to adoptions are not heard, so many `times`. It has run what it `runs`, and says so after
 /// `delay`.
@@ -61,9 +57,12 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_when_it_is_asked_again_either() {
     let nodes = nodes(3);
     let specs = nodes.iter().map(|node| unheard(node, 1, true, Duration::ZERO)).collect();
-    let (old, new) = (client(&nodes), Redlock::builder().over(specs));
+    let refuses = Arc::new(AtomicBool::new(false));
+    let old = vec![without_deletes(&nodes[0], &refuses), nodes[1].spec(), nodes[2].spec()];
+    let (old, new) = (Redlock::builder().ttl(TTL).over(old), Redlock::builder().over(specs));
     drop(old.lock("warm").await.unwrap());
     sleep(SECOND).await;
+    refuses.store(true, SeqCst);
     nodes[0].slow(SECOND / 100);
     let lease = sent(old.lock("r").await.unwrap().into_lease());
     sleep(SECOND).await;

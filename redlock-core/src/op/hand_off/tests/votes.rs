@@ -1,24 +1,26 @@
 //! Which nodes vote for an adoption.
 
 use super::*;
-use crate::{
-    error::NodeErrorKind,
-    node::intercepted::{self, without_run_id},
-};
+use crate::node::intercepted::{self, without_run_id};
 
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() {
     for (late, tells_run_id) in [(true, true), (false, true), (true, false), (false, false)] {
         let nodes = nodes(3);
-        let by_name =
-            || Redlock::builder().over(nodes.iter().map(|it| without_run_id(it.spec())).collect());
-        let client = || if tells_run_id { client(&nodes) } else { by_name() };
-        let (old, new) = (client(), client());
+        let refuses = Arc::new(AtomicBool::new(false));
+        let client = |first| {
+            let specs = [first, nodes[1].spec(), nodes[2].spec()];
+            let told = |it| if tells_run_id { it } else { without_run_id(it) };
+            Redlock::builder().ttl(TTL).over(specs.map(told).to_vec())
+        };
+        let old = client(without_deletes(&nodes[0], &refuses));
+        let new = client(nodes[0].spec());
         for client in [&old, &new] {
             drop(client.lock("warm").await.unwrap());
         }
         sleep(SECOND).await;
+        refuses.store(true, SeqCst);
         nodes[0].slow(SECOND / 100);
         let guard = old.lock("r").await.unwrap();
         sleep(if late { Duration::ZERO } else { SECOND / 10 }).await;
@@ -41,6 +43,70 @@ async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() 
         sleep(SECOND).await;
         assert!(are_empty(&nodes), "what was taken over is given back");
     }
+}
+
+/// Its `SET` runs after the adoption. The key of the giver would keep the adopter from a third vote, and other clients
+/// from this node after the release.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_sets_the_key_after_the_adoption_has_a_vote_again_at_the_next_renewal() {
+    for resources in [&["r"][..], &["a", "b"]] {
+        let nodes = nodes(3);
+        let far = intercepted::far_away("far", &nodes[0], SECOND / 20);
+        let old = Redlock::builder().ttl(TTL).over(vec![far, nodes[1].spec(), nodes[2].spec()]);
+        let new = client(&nodes);
+        for client in [&old, &new] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        sleep(SECOND).await;
+        let lease = old.lock_all(resources.iter().copied()).await.unwrap().into_lease();
+        let adopted = new.adopt(lease).await.unwrap();
+        assert!(nodes[0].keys().is_empty() && adopted.votes() == 2);
+        sleep(TTL).await;
+        assert_eq!(adopted.votes(), 3);
+        assert_eq!(adopted.release().await.unwrap(), Released::Ours);
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes));
+    }
+}
+
+/// It keeps the value of the giver, which no renewal and no release of the adopter would find.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_missed_the_adoption_has_a_vote_again_at_the_next_renewal() {
+    for (resources, is_renewed) in [(&["r"][..], true), (&["a", "b"], true), (&["r"], false)] {
+        let nodes = nodes(3);
+        let old = client(&nodes);
+        let adopts = |action| matches!(action, Action::Adopt { .. });
+        let unreached =
+            NodeError::new(&nodes[0].name().into(), NodeErrorKind::Disconnected, "reset");
+        let misses = answering("misses", &nodes[0], &Arc::new(true.into()), adopts, Err(unreached));
+        let new = Redlock::builder().over(vec![misses, nodes[1].spec(), nodes[2].spec()]);
+        for client in [&old, &new] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        sleep(SECOND).await;
+        let lease = old.lock_all(resources.iter().copied()).await.unwrap().into_lease();
+        let adopted = new.adopt(sent(lease)).await.unwrap();
+        sleep(if is_renewed { TTL } else { Duration::ZERO }).await;
+        assert_eq!(adopted.votes(), if is_renewed { 3 } else { 2 });
+        assert_eq!(adopted.release().await.unwrap(), Released::Ours);
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes), "{:?}", nodes[0].keys());
+    }
+}
+
+/// It has the key of the giver for certain. A delete would cost the adopter this node.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_set_the_key_keeps_it_though_it_missed_the_last_renewal() {
+    let nodes = nodes(3);
+    let old = client(&nodes);
+    let guard = old.lock("r").await.unwrap();
+    sleep(SECOND).await;
+    nodes[0].hang();
+    sleep(TTL / 3 + SECOND / 2).await;
+    drop(guard.into_lease());
+    nodes[0].resume();
+    sleep(SECOND).await;
+    assert_eq!(nodes[0].keys(), ["redlock:r"]);
 }
 
 /// To clients that know the server by one name alone, it would be one vote less.
