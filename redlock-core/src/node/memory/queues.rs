@@ -94,8 +94,9 @@ impl Queues {
         let was_first = ahead == Some(0);
         let (mut is_woken, mut words) = (false, Vec::new());
         let is_kept = self.was_promised(queue_name, &claim.value);
-        let was_next = was_first || !was_there && !again;
-        if !was_there && !again {
+        let had_turn = !was_there && !again && !self.turn_of_another(claim, now);
+        let was_next = was_first || had_turn;
+        if had_turn {
             self.end_turn(&claim.key);
         }
         if is_kept || was_next && held == Held::Not {

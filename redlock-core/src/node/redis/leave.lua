@@ -16,9 +16,15 @@ if place then
 end
 local was_first = place == 0
 local is_kept = string.sub(ARGV[1], -7) == ':permit' and redis.pcall('ZREM', ARGV[1] .. ':given', ARGV[2]) == 1
-local was_next = was_first or not place and ARGV[3] ~= '1'
+local had_turn = not place and ARGV[3] ~= '1'
+if had_turn then
+  -- Its entry may have been dropped because it was silent, and another waiter has the turn.
+  local turn = redis.pcall('GET', queue .. ':turn')
+  had_turn = type(turn) ~= 'string' or turn == ARGV[2]
+end
+local was_next = was_first or had_turn
 local is_woken = false
-if not place and ARGV[3] ~= '1' then
+if had_turn then
   end_turn(ARGV[1])
 end
 if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then

@@ -93,6 +93,40 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
     .await;
 }
 
+/// It was silent for too long, and hears so late that the queue went on without it.
+#[tokio::test]
+async fn a_waiter_whose_entry_was_dropped_leaves_the_turn_of_another_one_alone() {
+    again_if_late(async |stretch| {
+        let server = Server::start();
+        let (redis, ours, asks) = pair(&server.url("", "")).await;
+        let connector = crate::MemoryNode::new().spec().connector;
+        let memory = driven(within(connector.connect(&Arc::default())).await.unwrap().0);
+        let [silent, waits, behind] =
+            ["silent", "waits", "behind"].map(|it| claim("redlock:a", it));
+        for mut node in [redis, memory] {
+            let join =
+                |life| Action::Join { place: 0, life, listens: Listens::Nothing, reads: false };
+            assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+            let short = Duration::from_millis(2);
+            for (waiter, life) in [(&silent, short), (&waits, LIFE), (&behind, LIFE)] {
+                let queued = act(&mut *node, waiter, join(life)).await;
+                assert!(matches!(queued, Ok(Reply::Queued { .. })), "{queued:?}");
+                tokio::time::sleep(2 * short).await;
+            }
+            stretch.begins();
+            let woken = act(&mut *node, &ours, WAKES).await;
+            assert!(matches!(woken, Ok(Reply::Woke { deleted: true, .. })), "{woken:?}");
+            let left = act(&mut *node, &silent, Action::Leave { again: false }).await;
+            stretch.ends();
+            assert!(matches!(left, Ok(Reply::Unwoken { deleted: false, .. })), "{left:?}");
+            let gone = act(&mut *node, &behind, Action::Leave { again: false }).await;
+            assert_eq!(gone, Ok(Reply::Done), "it waits still");
+            assert_eq!(is_out(&mut *node, &asks).await, [true; 2]);
+        }
+    })
+    .await;
+}
+
 /// The permit is deleted by then, and its holder must not hear that it had none.
 #[tokio::test]
 async fn a_permit_is_released_beside_a_companion_of_another_type() {
