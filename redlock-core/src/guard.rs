@@ -164,8 +164,8 @@ impl LockGuard {
     /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt), once. The
     /// hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this process must not work under
     /// the lock any more. The lock stays taken until it is adopted. If it is not adopted in time, it expires. Nothing
-    /// is sent, with two exceptions: a node that has not answered for the lock yet is asked to delete its key, and a
-    /// lock that cannot be adopted is released.
+    /// is sent, with two exceptions: a node that has not confirmed the lock yet may be asked to delete its key, and
+    /// a lock that cannot be adopted is released.
     ///
     /// The adopter gets the same fencing token, so a store cannot tell the two processes apart. Finish all writes
     /// first; a write that timed out may still arrive. The adopter also gets the settings `ttl`, `clock_drift_factor`,

@@ -97,8 +97,8 @@ async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
         renewals += usize::from(sent() != last);
         last = sent();
     }
-    // From a third of the ttl on, a renewal is sent at each twentieth of it.
-    assert!((11..=14).contains(&renewals), "{renewals}");
+    // From a third of the ttl on, a renewal is sent after 4 to 6 % of it, as chance has it.
+    assert!((11..=17).contains(&renewals), "{renewals}");
     nodes.iter().for_each(MemoryNode::resume);
 }
 

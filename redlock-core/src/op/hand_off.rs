@@ -5,9 +5,13 @@
 //! still have the old value, or this fresh one already. With a quorum of such nodes it holds the lock.
 //! Two clients cannot both have a quorum, and no renewal of the old holder finds its value any more. A
 //! node that had not confirmed the lock when it was handed over does not count ([`votes`]).
+//!
+//! The old value is deleted where it would stay: by the giver, on nodes that have yet to set it, and by the adopter, on
+//! nodes that miss the adoption ([`missed`]).
 
 mod adopt;
 mod lease;
+mod missed;
 #[cfg(feature = "serde")]
 mod serial;
 #[cfg(test)]
@@ -23,13 +27,14 @@ use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
     node::Claim,
+    op::hand_off::votes::Unconfirmed,
     op::release,
     quorum::{Round, Tally},
-    wait::{delete, delete_left_behind},
+    wait::{delete, delete_late},
 };
 
-/// Ends a hold here, and leaves its keys to the client that adopts them. What no client can adopt is deleted: it would
-/// block the lock, or the vote of a node, for as long as it lives.
+/// Ends a hold here, and leaves its keys to the client that adopts them. Two things are deleted, which would block the lock
+/// or the vote of a node: a lock that no client can adopt, and what may be set on a node after the adoption.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     // The process may stand still in between. The lease counts as valid from the first reading on, and its keys as there
@@ -46,13 +51,12 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     if left.is_some() {
         hold.metered.given();
     }
-    let unconfirmed = begun.as_ref().map_or_else(Vec::new, |it| votes::unconfirmed(nodes, it));
+    let Unconfirmed { servers, late } =
+        begun.as_ref().map_or_else(Unconfirmed::default, |lease| Unconfirmed::of(nodes, lease));
     if let Some(lease) = &begun {
         client.ensure_running();
         if left.is_some() {
-            // A `SET` that is on its way may run after the adoption (rule 5).
-            let late = votes::late(nodes, lease, &unconfirmed);
-            delete_left_behind(nodes, late, &lease.claim, (lease.since, lease.expired_by));
+            delete_late(nodes, &late, lease);
         } else {
             let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
             delete(queues, lease, hold.earliest, reading.now, &round);
@@ -61,7 +65,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     release::make_way(client, hold, reading.now);
     let expired_by = begun.map_or(reading.now, |lease| lease.expired_by);
     let wall = (first, nodes.clock.wall());
-    Lease::of(hold, reading.now, wall, left, expired_by, unconfirmed)
+    Lease::of(hold, reading.now, wall, left, expired_by, servers)
 }
 
 /// Whether no other holder can have the keys of a claim, or another key for the same purpose.

@@ -220,7 +220,9 @@ impl Claims {
     /// The claims that a client has deleted without having adopted them.
     pub(super) fn deleted_by_strangers(&self) -> Vec<String> {
         let strangers = self.claims.iter().filter_map(|(number, claim)| {
-            let stranger = claim.deleted_by.filter(|it| claim.adopter != Some(*it))?;
+            let stranger = claim
+                .deleted_by
+                .filter(|it| claim.adopter.is_none_or(|(adopter, _)| adopter != *it))?;
             Some(format!("c{stranger} has deleted #{:04x}, which it has not adopted", number >> 48))
         });
         strangers.collect()
@@ -237,9 +239,12 @@ impl Claims {
         let Some(claim) = self.claims.get(&number) else {
             return Err("no client has asked for it".to_owned());
         };
-        // With one server under two names, an adopter does not know another one.
-        let cannot_clean = |client| crashed(client) || self.twins.contains(&client);
-        let is_left = claim.left && claim.adopter.is_none_or(cannot_clean);
+        // An adopter cleans up where it was heard. It does not know each node, or one that is away.
+        let was_heard = |(client, number): (usize, u64)| {
+            let adopted = self.claims.get(&number);
+            !crashed(client) && adopted.is_some_and(|it| it.granted & (1 << node) != 0)
+        };
+        let is_left = claim.left && !claim.adopter.is_some_and(was_heard);
         if is_left
             || claim.is_kept
             || crashed(claim.client)

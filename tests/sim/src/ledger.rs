@@ -121,7 +121,7 @@ impl Ledger {
         if let Some(claim) = inner.claims.get(claim(before)) {
             (is_flushed, is_cleared) = (claim.flushed, claim.cleared);
             is_regranted = claim.regranted;
-            claim.adopter = Some(adopter);
+            claim.adopter = Some((adopter, self::claim(after)));
         }
         inner.claims.get(claim(after)).is_some_and(|claim| {
             claim.flushed |= is_flushed;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Lease, votes::Votes};
+use super::{Lease, missed::Missed, votes::Votes};
 use crate::{
     client::Client,
     clock::Reading,
@@ -16,7 +16,7 @@ use crate::{
     runtime::check_runtime,
     settings::Terms,
     telemetry,
-    wait::{Front, Joined, Wants, delete_left_behind},
+    wait::{Front, Joined, Wants},
 };
 
 /// Takes the lock of a lease over, if a quorum of nodes still has it.
@@ -55,6 +55,7 @@ struct Adoption<'c> {
     /// How long the lease was valid then.
     left: Duration,
     round: Arc<Round>,
+    missed: Arc<Missed>,
     /// Dropping it deletes the keys that were taken over. This comes before the turns are passed on.
     in_transit: Box<LeaseInTransit>,
     /// The turns in the queues of this client before the keys.
@@ -90,12 +91,13 @@ impl<'c> Adoption<'c> {
         // An adoption never shortens the life of the keys (rule 7).
         let keys_left = lease.keys_until.saturating_sub(wall).min(client.settings.max_ttl);
         in_transit.lease.note_sent(begun, keys_left);
-        Ok(Self { client, lease, terms, start, left, round, in_transit, fronts })
+        let missed = Missed::new(&client.nodes, &in_transit.lease, &lease.value);
+        Ok(Self { client, lease, terms, start, left, round, missed, in_transit, fronts })
     }
 
     /// Asks the nodes, until a quorum has decided. Asks again where no task has read the answers.
     async fn ask(&mut self) -> Result<(), LockError> {
-        let Self { client, lease, terms, start, left, round, in_transit, .. } = self;
+        let Self { client, lease, terms, start, left, round, missed, in_transit, .. } = self;
         let (nodes, resource) = (&client.nodes, lease.resources.name());
         let action = Action::Adopt { ttl: terms.key_ttl(), from: lease.token() };
         let job = Job::new(&in_transit.lease.claim, action);
@@ -104,6 +106,7 @@ impl<'c> Adoption<'c> {
             let votes = Arc::new(Votes {
                 round: OneVote::new(round, nodes),
                 unconfirmed: lease.unconfirmed.clone(),
+                missed: Arc::clone(missed),
             });
             deliver(ask(nodes, &votes, nodes.clock.now(), |_| Some(Arc::clone(&job))));
             let tally = round.settled(nodes).await;
@@ -126,13 +129,14 @@ impl<'c> Adoption<'c> {
             }
             attempts += 1;
             *round = Round::new(&nodes.names, Tally::is_conclusive);
+            *missed = Missed::new(nodes, &in_transit.lease, &lease.value);
             in_transit.lease.asked_again(terms, nodes.clock.read(), round);
         }
     }
 
     /// Makes a hold of the lease, which a quorum has given.
     fn conclude(self) -> Result<Arc<Hold>, LockError> {
-        let Self { client, lease, terms, start, left, round, in_transit, fronts } = self;
+        let Self { client, lease, terms, start, left, in_transit, missed, fronts, .. } = self;
         // After the end of the old validity another client may have had the lock in between (rule 7).
         let reading = client.nodes.clock.read();
         let in_time = reading.now + reading.missed_since(start) < start.now + left;
@@ -142,9 +146,8 @@ impl<'c> Adoption<'c> {
             return Err(lost(&lease, LostReason::Expired));
         }
         client.nodes.note_quorum_seen();
+        missed.adopted();
         let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
-        let rest = state.claim.rest.clone();
-        let old = Arc::new(Claim { rest, ..Claim::new(&state.claim.key, lease.value) });
         // The terms are what was left right before the nodes were asked.
         let hold = client.leases.hold(lease.resources, state, &terms, start.now, start.now, token);
         if in_transit.pass_to(&hold, &client.leases, reading).is_err() {
@@ -153,9 +156,6 @@ impl<'c> Adoption<'c> {
         for front in fronts {
             front.acquired(&hold, reading.now);
         }
-        // A node that missed the adoption, and keeps the old value, would have no vote until that expires.
-        let missed = (0..client.nodes.len()).filter(|node| !round.has_yes(*node));
-        delete_left_behind(&client.nodes, missed, &old, (start.now, hold.lease().expired_by));
         Ok(hold)
     }
 }

@@ -6,45 +6,49 @@
 
 use std::sync::Arc;
 
+use super::missed::Missed;
 use crate::{
     error::{NodeError, NodeErrorKind},
     lease::LeaseState,
-    node::{Reply, ReplySink},
+    node::{NodeHandle, Reply, ReplySink},
     quorum::{Effect, Nodes, OneVote},
 };
 
-/// The fingerprints of the servers that did not say yes in the last confirmed round of this lease.
-pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
-    let confirmed = |index: &usize| lease.confirmed_round.has_yes(*index);
-    let (with, without): (Vec<_>, Vec<_>) = (0..nodes.len()).partition(confirmed);
-    let of = |indices: Vec<usize>| -> Vec<u64> {
-        indices.into_iter().filter_map(|it| Some(nodes.get(it)?.fingerprint())).collect()
-    };
-    let (with, mut without) = (of(with), of(without));
-    // A server under two names is asked under one of them.
-    without.retain(|it| !with.contains(it));
-    without
+/// The servers that have not confirmed a lease in its last confirmed round.
+#[derive(Default)]
+pub(super) struct Unconfirmed {
+    /// Their fingerprints.
+    pub(super) servers: Vec<u64>,
+    /// Those of their nodes where the `SET` may be on its way. It may run after the adoption (rule 5).
+    pub(super) late: Vec<usize>,
 }
 
-/// The nodes where the `SET` of this lease may be on its way, among the servers that have not confirmed it.
-pub(super) fn late(
-    nodes: &Nodes,
-    lease: &LeaseState,
-    unconfirmed: &[u64],
-) -> impl Iterator<Item = usize> {
-    let effects = lease.set_round.effects();
-    let of_effect = nodes.iter().zip(effects).enumerate();
-    of_effect
-        .filter(|(_, (node, effect))| {
-            *effect == Effect::Possible && unconfirmed.contains(&node.fingerprint())
-        })
-        .map(|(index, _)| index)
+impl Unconfirmed {
+    pub(super) fn of(nodes: &Nodes, lease: &LeaseState) -> Self {
+        // One look: a name that connects meanwhile shows its server.
+        let fingerprints: Vec<_> = nodes.iter().map(NodeHandle::fingerprint).collect();
+        let confirmed = |index: &usize| lease.confirmed_round.has_yes(*index);
+        let (with, without): (Vec<_>, Vec<_>) = (0..fingerprints.len()).partition(confirmed);
+        // A server under two names is asked under one of them.
+        let is_confirmed =
+            |it: usize| with.iter().any(|other| fingerprints[*other] == fingerprints[it]);
+        let effects = lease.set_round.effects();
+        let mut unconfirmed = Self::default();
+        for index in without.into_iter().filter(|it| !is_confirmed(*it)) {
+            unconfirmed.servers.push(fingerprints[index]);
+            if effects.get(index) == Some(&Effect::Possible) {
+                unconfirmed.late.push(index);
+            }
+        }
+        unconfirmed
+    }
 }
 
-/// Leaves out the votes on an adoption that do not count.
+/// Leaves out the votes on an adoption that do not count, and notes which nodes miss it.
 pub(super) struct Votes {
     pub(super) round: Arc<OneVote>,
     pub(super) unconfirmed: Vec<u64>,
+    pub(super) missed: Arc<Missed>,
 }
 
 impl Votes {
@@ -64,7 +68,7 @@ impl ReplySink for Votes {
                 // The value there is ours all the same (rule 5).
                 Err(NodeError { may_have_run: true, ..error })
             }
-            result => result,
+            result => result.inspect_err(|error| self.missed.failed(node, error.kind)),
         };
         Arc::clone(&self.round).receive(node, result);
     }

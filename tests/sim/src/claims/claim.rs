@@ -23,8 +23,8 @@ pub(crate) struct Claim {
     pub(super) taken: u32,
     /// Its holder leaves its keys to another process.
     pub(crate) left: bool,
-    /// The client that has adopted it.
-    pub(crate) adopter: Option<usize>,
+    /// The client that has adopted it, and its claim.
+    pub(crate) adopter: Option<(usize, u64)>,
     /// The client that has deleted what its holder has left.
     pub(super) deleted_by: Option<usize>,
     /// An operator lets it stay for what is left of it.

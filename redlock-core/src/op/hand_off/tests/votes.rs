@@ -94,6 +94,42 @@ async fn a_node_that_missed_the_adoption_has_a_vote_again_at_the_next_renewal() 
     }
 }
 
+/// A delete of the value of the giver would overtake the question.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_slow_to_answer_an_adoption_gives_its_vote() {
+    for connects in [true, false] {
+        let nodes = nodes(3);
+        let slow = if connects {
+            intercepted::slow_to_connect("slow", &nodes[0], SECOND / 50)
+        } else {
+            intercepted::far_away("slow", &nodes[0], SECOND / 50)
+        };
+        let new = Redlock::builder().over(vec![slow, nodes[1].spec(), nodes[2].spec()]);
+        let lease = client(&nodes).lock("r").auto_extend(false).await.unwrap().into_lease();
+        let adopted = new.adopt(lease).await.unwrap();
+        assert_eq!(adopted.votes(), 2);
+        sleep(SECOND).await;
+        assert_eq!(adopted.votes(), 3, "{connects}");
+    }
+}
+
+/// It would be owed one for each adoption while it is away (rule 18).
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_is_owed_no_delete_for_an_adoption() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    new.lock("warm").await.unwrap().release().await.unwrap();
+    sleep(SECOND).await;
+    nodes[0].stop();
+    sleep(SECOND).await;
+    let mut adopted = Vec::new();
+    for resource in ["a", "b", "c"] {
+        let lease = old.lock(resource).await.unwrap().into_lease();
+        adopted.push(new.adopt(lease).await.unwrap());
+    }
+    assert!(new.health().await.iter().all(|node| node.pending_cleanups == 0));
+}
+
 /// It has the key of the giver for certain. A delete would cost the adopter this node.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_set_the_key_keeps_it_though_it_missed_the_last_renewal() {
