@@ -146,13 +146,13 @@ impl<'c> Adoption<'c> {
             return Err(lost(&lease, LostReason::Expired));
         }
         client.nodes.note_quorum_seen();
-        missed.adopted();
         let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
         // The terms are what was left right before the nodes were asked.
         let hold = client.leases.hold(lease.resources, state, &terms, start.now, start.now, token);
         if in_transit.pass_to(&hold, &client.leases, reading).is_err() {
             return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
         }
+        missed.adopted();
         for front in fronts {
             front.acquired(&hold, reading.now);
         }

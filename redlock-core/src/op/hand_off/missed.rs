@@ -14,7 +14,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// Deletes the value of the giver on nodes that miss the adoption, once a quorum has given the lock. A node that was down
+/// Deletes the value of the giver on nodes that miss the adoption, once a hold has the lock. A node that was down
 /// before is left out: while it is away, it would be owed more and more deletes (rule 18).
 pub(super) struct Missed {
     /// Weak: a question that waits must not keep the nodes.
@@ -59,7 +59,7 @@ impl Missed {
         self.delete(node);
     }
 
-    /// Notes that a quorum has given the lock.
+    /// Notes that a hold has the lock.
     pub(super) fn adopted(&self) {
         let before = std::mem::replace(&mut *self.state.lock(), State::Adopted);
         if let State::Asks(missed) = before {
