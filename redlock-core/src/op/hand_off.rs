@@ -22,15 +22,15 @@ use std::sync::Arc;
 
 pub(crate) use adopt::adopt;
 pub use lease::Lease;
+use votes::Unconfirmed;
 
 use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
     node::Claim,
-    op::hand_off::votes::Unconfirmed,
     op::release,
     quorum::{Round, Tally},
-    wait::{delete, delete_late},
+    wait::{delete, delete_left_behind},
 };
 
 /// Ends a hold here, and leaves its keys to the client that adopts them. Two things are deleted, which would block the lock
@@ -56,7 +56,8 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     if let Some(lease) = &begun {
         client.ensure_running();
         if left.is_some() {
-            delete_late(nodes, &late, lease);
+            let times = (lease.since, lease.expired_by);
+            delete_left_behind(nodes, &late, &lease.claim, times);
         } else {
             let round = Round::new(&nodes.names, Tally::is_answered_or_failed);
             delete(queues, lease, hold.earliest, reading.now, &round);

@@ -108,12 +108,19 @@ pub(crate) fn delete(
     asked
 }
 
-/// Asks these nodes to delete the keys of a lease that passes to another client elsewhere. The lock stays taken: no turn
-/// is given.
-pub(crate) fn delete_late(nodes: &Nodes, late: &[usize], lease: &LeaseState) {
+/// Asks these nodes to delete the keys of a claim that passes to another client elsewhere. The two moments are
+/// those of its [`CleanUp`]. The lock stays taken: no turn is given.
+pub(crate) fn delete_left_behind(
+    nodes: &Nodes,
+    which: &[usize],
+    claim: &Arc<Claim>,
+    (since, until): (Moment, Moment),
+) {
     let (now, round) = (nodes.clock.now(), Round::new(&nodes.names, Tally::is_complete));
-    let job = clean_up(lease, KeySet::NONE, Moment::ORIGIN, true);
-    let asked = late.iter().filter_map(|index| Some((*index, nodes.get(*index)?)));
+    let keep_until = Moment::ORIGIN;
+    let clean_up = CleanUp { since, until, keep_until, may_be_there: true, repeated: false };
+    let job = Job::cleaning(claim, Action::Release { wakes: KeySet::NONE }, clean_up);
+    let asked = which.iter().filter_map(|index| Some((*index, nodes.get(*index)?)));
     let early = asked
         .flat_map(|(index, node)| node.submit(Arc::clone(&job), ReplyTo::new(&round, index), now));
     deliver(early.collect());

@@ -50,7 +50,7 @@ mod tests;
 mod turn;
 mod wants;
 
-pub(crate) use deletes::{delete, delete_late, was_in_the_way};
+pub(crate) use deletes::{delete, delete_left_behind, was_in_the_way};
 pub(crate) use entry::{Entry, Report};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{

@@ -129,8 +129,8 @@ impl<'c> Adoption<'c> {
             }
             attempts += 1;
             *round = Round::new(&nodes.names, Tally::is_conclusive);
-            *missed = Missed::new(nodes, &in_transit.lease, &lease.value);
             in_transit.lease.asked_again(terms, nodes.clock.read(), round);
+            *missed = Missed::new(nodes, &in_transit.lease, &lease.value);
         }
     }
 

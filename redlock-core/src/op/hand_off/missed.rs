@@ -6,12 +6,8 @@ use std::sync::{Arc, Weak};
 use smallvec::SmallVec;
 
 use crate::{
-    clock::Moment,
-    error::NodeErrorKind,
-    lease::LeaseState,
-    node::{Action, Claim, CleanUp, Job, KeySet, ReplyTo, deliver},
-    quorum::{Nodes, Round, Tally},
-    sync::Mutex,
+    clock::Moment, error::NodeErrorKind, lease::LeaseState, node::Claim, quorum::Nodes,
+    sync::Mutex, wait::delete_left_behind,
 };
 
 /// Deletes the value of the giver on nodes that miss the adoption, once a hold has the lock. A node that was down
@@ -56,26 +52,20 @@ impl Missed {
             missed.push(node);
             return;
         }
-        self.delete(node);
+        self.delete(&[node]);
     }
 
     /// Notes that a hold has the lock.
     pub(super) fn adopted(&self) {
         let before = std::mem::replace(&mut *self.state.lock(), State::Adopted);
         if let State::Asks(missed) = before {
-            missed.into_iter().for_each(|node| self.delete(node));
+            self.delete(&missed);
         }
     }
 
-    /// The lock stays taken: no turn is given.
-    fn delete(&self, node: usize) {
-        let Some(nodes) = self.nodes.upgrade() else { return };
-        let Some(handle) = nodes.get(node) else { return };
-        let (since, until) = self.times;
-        let keep_until = Moment::ORIGIN;
-        let clean_up = CleanUp { since, until, keep_until, may_be_there: true, repeated: false };
-        let job = Job::cleaning(&self.old, Action::Release { wakes: KeySet::NONE }, clean_up);
-        let round = Round::new(&nodes.names, Tally::is_complete);
-        deliver(handle.submit(job, ReplyTo::new(&round, node), nodes.clock.now()));
+    fn delete(&self, missed: &[usize]) {
+        if let Some(nodes) = self.nodes.upgrade() {
+            delete_left_behind(&nodes, missed, &self.old, self.times);
+        }
     }
 }

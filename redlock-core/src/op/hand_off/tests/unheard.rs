@@ -52,6 +52,31 @@ async fn an_adoption_that_was_not_heard_is_asked_again_and_released_on_every_nod
     }
 }
 
+/// A delete for a node that was asked again could overtake the question.
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_is_asked_again_deletes_nothing_of_the_giver_for_the_first_question() {
+    let (nodes, deletes) = (nodes(3), Arc::new(AtomicUsize::new(0)));
+    let specs = nodes.iter().map(|node| {
+        let (asked, seen) = (AtomicUsize::new(0), Arc::clone(&deletes));
+        intercepted::spec(node.name(), node, true, move |sender, _, commands| {
+            let is = |check: fn(Action) -> bool| commands.iter().any(|it| check(it.action));
+            seen.fetch_add(usize::from(is(|it| matches!(it, Action::Release { .. }))), SeqCst);
+            if is(|it| matches!(it, Action::Adopt { .. })) && asked.fetch_add(1, SeqCst) == 0 {
+                let error = NodeError::new(&"n".into(), NodeErrorKind::Server, "it was not heard");
+                let unheard = Err(NodeError { cause: Cause::Unheard, ..error });
+                let answers = commands.iter().map(|_| unheard.clone()).collect();
+                return async { answers }.boxed();
+            }
+            sender.send(commands)
+        })
+    });
+    let new = Redlock::builder().over(specs.collect());
+    let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+    let _adopted = new.adopt(lease).await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(deletes.load(SeqCst), 0);
+}
+
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_when_it_is_asked_again_either() {

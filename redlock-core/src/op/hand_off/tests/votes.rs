@@ -1,7 +1,26 @@
 //! Which nodes vote for an adoption.
 
+use std::sync::atomic::AtomicUsize;
+
+use futures_util::FutureExt;
+
 use super::*;
-use crate::node::intercepted::{self, without_run_id};
+use crate::{
+    LockGuard,
+    node::intercepted::{self, without_run_id},
+};
+
+async fn assert_whole_at_the_next_renewal(adopted: LockGuard, nodes: &[MemoryNode]) {
+    sleep(TTL).await;
+    assert_eq!(adopted.votes(), 3);
+    assert_released_everywhere(adopted, nodes).await;
+}
+
+async fn assert_released_everywhere(adopted: LockGuard, nodes: &[MemoryNode]) {
+    assert_eq!(adopted.release().await.unwrap(), Released::Ours);
+    sleep(SECOND).await;
+    assert!(are_empty(nodes));
+}
 
 /// Its `SET` may have waited for as long as another client had the lock.
 #[tokio::test(start_paused = true)]
@@ -61,11 +80,7 @@ async fn a_node_that_sets_the_key_after_the_adoption_has_a_vote_again_at_the_nex
         let lease = old.lock_all(resources.iter().copied()).await.unwrap().into_lease();
         let adopted = new.adopt(lease).await.unwrap();
         assert!(nodes[0].keys().is_empty() && adopted.votes() == 2);
-        sleep(TTL).await;
-        assert_eq!(adopted.votes(), 3);
-        assert_eq!(adopted.release().await.unwrap(), Released::Ours);
-        sleep(SECOND).await;
-        assert!(are_empty(&nodes));
+        assert_whole_at_the_next_renewal(adopted, &nodes).await;
     }
 }
 
@@ -86,11 +101,60 @@ async fn a_node_that_missed_the_adoption_has_a_vote_again_at_the_next_renewal() 
         sleep(SECOND).await;
         let lease = old.lock_all(resources.iter().copied()).await.unwrap().into_lease();
         let adopted = new.adopt(sent(lease)).await.unwrap();
-        sleep(if is_renewed { TTL } else { Duration::ZERO }).await;
-        assert_eq!(adopted.votes(), if is_renewed { 3 } else { 2 });
-        assert_eq!(adopted.release().await.unwrap(), Released::Ours);
-        sleep(SECOND).await;
-        assert!(are_empty(&nodes), "{:?}", nodes[0].keys());
+        assert_eq!(adopted.votes(), 2);
+        if is_renewed {
+            assert_whole_at_the_next_renewal(adopted, &nodes).await;
+        } else {
+            assert_released_everywhere(adopted, &nodes).await;
+        }
+    }
+}
+
+/// The release of the adopter withdraws the question from a node that is not connected yet.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_not_asked_before_the_release_keeps_nothing_of_the_giver() {
+    let nodes = nodes(3);
+    let late = intercepted::slow_to_connect("late", &nodes[0], SECOND / 50);
+    let new = Redlock::builder().over(vec![late, nodes[1].spec(), nodes[2].spec()]);
+    let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+    assert_released_everywhere(new.adopt(lease).await.unwrap(), &nodes).await;
+}
+
+/// The others gave the lock long before.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_misses_the_adoption_after_the_others_gave_the_lock_votes_again() {
+    for kind in [NodeErrorKind::Server, NodeErrorKind::Timeout] {
+        let (nodes, deletes) = (nodes(3), Arc::new(AtomicUsize::new(0)));
+        let seen = Arc::clone(&deletes);
+        let name: Arc<str> = nodes[0].name().into();
+        let misses = intercepted::spec("misses", &nodes[0], true, move |sender, _, commands| {
+            let error = NodeError::new(&name, kind, "it has much to do");
+            match commands[0].action {
+                Action::Adopt { .. } => {}
+                // The first one is refused, too, and none gives a turn: the lock stays taken.
+                Action::Release { wakes } if commands[0].claim.key.ends_with('r') => {
+                    let before = seen.fetch_add(1, SeqCst);
+                    assert!(wakes.is_none() || before > 1);
+                    if before > 0 {
+                        return sender.send(commands);
+                    }
+                }
+                _ => return sender.send(commands),
+            }
+            async move {
+                sleep(SECOND / 100).await;
+                commands.iter().map(|_| Err(error.clone())).collect()
+            }
+            .boxed()
+        });
+        let new = Redlock::builder().over(vec![misses, nodes[1].spec(), nodes[2].spec()]);
+        drop(new.lock("warm").await.unwrap());
+        let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+        let adopted = new.adopt(lease).await.unwrap();
+        assert_eq!(nodes[0].keys(), ["redlock:r"], "it has yet to answer");
+        sleep(2 * SECOND).await;
+        assert_eq!(deletes.load(SeqCst), 2);
+        assert_whole_at_the_next_renewal(adopted, &nodes).await;
     }
 }
 
@@ -194,11 +258,7 @@ async fn a_node_without_a_vote_for_an_adoption_renews_the_lock_with_the_others()
     let adopted = new.adopt(lease).await.unwrap();
     sleep(SECOND / 10).await;
     assert_eq!(adopted.votes(), 2);
-    sleep(TTL).await;
-    assert_eq!(adopted.votes(), 3);
-    assert_eq!(adopted.release().await.unwrap(), Released::Ours);
-    sleep(SECOND).await;
-    assert!(are_empty(&nodes));
+    assert_whole_at_the_next_renewal(adopted, &nodes).await;
 }
 
 /// A node that may have forgotten locks may also remember one that was handed on before.
